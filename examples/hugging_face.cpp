@@ -33,8 +33,10 @@ void make_model(const fs::path& run, const fs::path& folder) {
   train::Configuration c = train::configuration_of("tiny");
   c.data = "sample";
   c.layers = 1, c.token_types = 2;
-  c.pooling = "cls", c.norm_place = "after", c.attention_bias = "all";
-  c.pooler = c.embedding_norm = c.feed_forward_bias = true;
+  c.classifier.pooling = models::ClassifierOptions::Pooling::cls,
+  c.norm_place = models::TransformerOptions::NormPlace::after,
+  c.attention_bias = models::TransformerOptions::AttentionBias::all;
+  c.classifier.pooler = c.embedding_norm = c.feed_forward_bias = true;
   c.final_norm = false;
   const auto task = train::task_kind(c).make(c);
   train::run_workers(train::worker_options(c), [&](const Communicator& world) {

@@ -12,6 +12,7 @@
 #include "adjoin/base/text.hpp"
 #include "adjoin/cli/names.hpp"
 #include "adjoin/task/configuration.hpp"
+#include "adjoin/task/configuration_file.hpp"
 #include "adjoin/train/saved_model.hpp"
 #include "adjoin/train/tasks.hpp"
 

@@ -17,8 +17,10 @@
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/wrap.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "adjoin/hugging_face/pretrained.hpp"
 #include "adjoin/store/messages.hpp"
 #include "adjoin/task/traced_steps.hpp"
+#include "adjoin/train/resume.hpp"
 #include "adjoin/train/saved_model.hpp"
 #include "adjoin/train/tasks.hpp"
 
@@ -31,8 +33,8 @@ using train::Field;
 std::string metavariable(const Field& field) {
   if (field.name == "preset") return "NAME";  // the table of presets lists them
   if (!field.choices.empty()) return std::string(field.choices);
-  if (std::holds_alternative<int64_t Configuration::*>(field.member)) return "INTEGER";
-  if (std::holds_alternative<double Configuration::*>(field.member)) return "NUMBER";
+  if (std::holds_alternative<train::Access<int64_t>>(field.member)) return "INTEGER";
+  if (std::holds_alternative<train::Access<double>>(field.member)) return "NUMBER";
   if (field.name.ends_with("_column")) return "NAME";
   if (field.name == "pipeline") return "NAME";
   if (field.name == "stages") return "N,N,...";
@@ -48,14 +50,14 @@ std::string shown(const Field& field, const Configuration& values) {
 
 void require_unchanged(const Field& field, const Configuration& run, const Configuration& given) {
   const Configuration a = train::with_absolute_paths(run), b = train::with_absolute_paths(given);
-  require(std::visit([&](auto member) { return a.*member == b.*member; }, field.member), [&] {
+  require(std::visit([&](auto member) { return member(a) == member(b); }, field.member), [&] {
     return train::option_of(field.name) + " " + shown(field, given) + ": a resumed run keeps its own, and that of " +
            run.resume + " is " + shown(field, run);
   });
 }
 
 void require_as_begun(const Field& field, const Configuration& begun, const Configuration& given) {
-  require(std::visit([&](auto member) { return begun.*member == given.*member; }, field.member), [&] {
+  require(std::visit([&](auto member) { return member(begun) == member(given); }, field.member), [&] {
     return train::option_of(field.name) + " " + shown(field, given) + ": --from " + begun.from +
            (field.name == "vocab" ? " has a vocabulary of its own"
                                   : " decides it, and there it is " + shown(field, begun));
@@ -90,9 +92,9 @@ class PlainFormatter : public CLI::Formatter {
 
 CLI::Option* add_field(CLI::App& command, const Field& field, Configuration& values) {
   const std::string option = train::option_of(field.name), help(field.help);
-  if (const auto* flag = std::get_if<bool Configuration::*>(&field.member)) {
+  if (const auto* flag = std::get_if<train::Access<bool>>(&field.member)) {
     const std::string negated = "!--no-" + option.substr(2);
-    return command.add_flag(option + "," + negated, values.**flag, help);
+    return command.add_flag(option + "," + negated, (*flag)(values), help);
   }
   const bool has_default = !text_of(field, values).empty() || field.name == "from";
   const std::function<void(const std::string&)> read = [&, option, has_default](const std::string& text) {
@@ -145,7 +147,7 @@ Configuration GivenConfiguration::resolve() const {
   const bool is_named = is_given("--preset"), begins = run.empty() && !values.from.empty();
   require(run.empty() || !is_given("--from") || values.resume == "auto",
           "--from begins a new training and --resume continues one: give only one of them");
-  Configuration resolved = begins ? train::begun_from(values.from)
+  Configuration resolved = begins ? train::model_folder({values.from})->beginning()
                            : run.empty()
                                ? train::configuration_of(is_named ? values.preset : train::default_preset(values.model))
                                : train::configuration_to_resume(run, values.step);
@@ -154,7 +156,7 @@ Configuration GivenConfiguration::resolve() const {
   for (const Field& field : train::fields()) {
     const CLI::Option* option = command->get_option_no_throw(train::option_of(field.name));
     if (option == nullptr || option->count() == 0) continue;
-    std::visit([&](auto member) { resolved.*member = values.*member; }, field.member);
+    std::visit([&](auto member) { member(resolved) = member(values); }, field.member);
     if (!run.empty() && train::resumed_run_keeps(field)) require_unchanged(field, base, resolved);
     if (begins && train::beginning_decides(field)) require_as_begun(field, base, resolved);
   }
@@ -170,7 +172,7 @@ Configuration GivenConfiguration::resolve() const {
   if (values.resume == "auto" && train::traced_steps_are_past(resolved)) resolved.trace.clear();
   require(!begins || resolved.context == 0 || resolved.sequence <= resolved.context, [&] {
     return "--sequence " + std::to_string(resolved.sequence) + ": is longer than the model allows, as " +
-           train::limit_of_beginning(values.from);
+           train::model_folder({values.from})->limit_of_tokens();
   });
   train::validate(resolved);
   return resolved;
@@ -229,8 +231,8 @@ CLI::Option* checked(CLI::Option* option, const Field& field) {
   return option->each([&field](const std::string& text) {
     Configuration given;
     set(field, text, given);
-    if (const auto* member = std::get_if<int64_t Configuration::*>(&field.member))
-      check_range(train::option_of(field.name), given.**member, static_cast<int64_t>(field.least),
+    if (const auto* member = std::get_if<train::Access<int64_t>>(&field.member))
+      check_range(train::option_of(field.name), (*member)(given), static_cast<int64_t>(field.least),
                   static_cast<int64_t>(field.most));
   });
 }

@@ -10,7 +10,7 @@ std::vector<std::pair<std::string_view, std::string_view>> activations() {
 
 Family bert() {
   return {.model_type = "bert",
-          .model = "classifier",
+          .model = ModelKind::classifier,
           .architecture = "BertForSequenceClassification",
           .prefix = "bert.",
           .trunk_roots = {"embeddings.", "encoder.", "pooler."},
@@ -57,7 +57,7 @@ Family bert() {
 
 Family gpt2() {
   return {.model_type = "gpt2",
-          .model = "decoder",
+          .model = ModelKind::decoder,
           .architecture = "GPT2LMHeadModel",
           .prefix = "transformer.",
           .trunk_roots = {"wte.", "wpe.", "h.", "ln_f."},
@@ -94,7 +94,7 @@ Family gpt2() {
 Family rotary_family(std::string_view model_type, std::string_view architecture, std::string_view words,
                      std::string_view inner, std::string_view key_heads, std::string_view context) {
   return {.model_type = model_type,
-          .model = "decoder",
+          .model = ModelKind::decoder,
           .architecture = architecture,
           .prefix = "model.",
           .trunk_roots = {"embed_tokens.", "layers.", "norm."},

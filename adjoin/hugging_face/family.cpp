@@ -24,7 +24,7 @@ bool is_size(const Json& value) {
 void assign(const Field& field, std::string_view key, const Json& value, Configuration& into) {
   std::visit(
       [&](auto member) {
-        using Value = std::decay_t<decltype(into.*member)>;
+        using Value = typename decltype(member)::Value;
         constexpr bool is_number = std::is_same_v<Value, double>, is_truth = std::is_same_v<Value, bool>;
         const bool fits = is_number  ? value.is_number()
                           : is_truth ? value.is_boolean()
@@ -35,7 +35,7 @@ void assign(const Field& field, std::string_view key, const Json& value, Configu
                   : is_truth ? "true or false"
                              : "an integer of 1 or more");
         });
-        if constexpr (is_number || is_truth || std::is_same_v<Value, int64_t>) value.get_to(into.*member);
+        if constexpr (is_number || is_truth || std::is_same_v<Value, int64_t>) value.get_to(member(into));
       },
       field.member);
 }
@@ -92,7 +92,7 @@ bool has_sliding_layers(const Json& config) {
 
 /// The window within which the tokens of a decoder attend to each other; null if there is none.
 Json window_of(const Family& family, const Json& config) {
-  if (family.model != "decoder") return nullptr;
+  if (family.model != ModelKind::decoder) return nullptr;
   kinds_of_layers(config);
   if (family.model_type == "qwen2") {
     const Json uses = value_of(config, "use_sliding_window", "false");
@@ -122,11 +122,10 @@ Json theirs(const FamilyKey& key, const Configuration& c) {
     if (ours == text_of(field, c)) return Json::parse(of_theirs);
   return std::visit(
       [&](auto member) -> Json {
-        using Value = std::decay_t<decltype(c.*member)>;
-        if constexpr (std::is_enum_v<Value>)
+        if constexpr (std::is_same_v<decltype(member), Access<uint8_t>>)
           return text_of(field, c);
         else
-          return c.*member;
+          return member(c);
       },
       field.member);
 }
@@ -159,7 +158,7 @@ void read_model(const Family& family, const Json& config, Configuration& into) {
               {"per_layer_config", "{}"},
               {"pruned_heads", "{}"}},
              config);
-  if (family.model == "decoder")
+  if (family.model == ModelKind::decoder)
     check_keys({{"is_causal", "true"},
                 {"attention_chunk_size", "null"},
                 {"kv_sharing_modes", "null"},
@@ -167,7 +166,7 @@ void read_model(const Family& family, const Json& config, Configuration& into) {
                config);
   check_keys(family.supported, config);
   into.model = family.model;
-  for (const auto& [field, value] : family.fixed) set(field_named(field), value, into);
+  for (const auto& [field, value] : family.fixed) set(field, value, into);
   for (const FamilyKey& key : family.keys) read_key(key, config, into);
   if (family.is_rotary) read_rotary(config, into);
   // Texts are never longer than a window.
@@ -238,7 +237,7 @@ Json to_config(const Family& family, const Configuration& c, int64_t words, cons
   }
   for (const auto& [key, value] : family.supported)
     if (key != "problem_type") config[std::string(key)] = Json::parse(value);
-  if (family.model != "classifier") return config;
+  if (family.model != ModelKind::classifier) return config;
   Json labels = Json::object(), ids = Json::object();
   for (size_t id = 0; id < classes.size(); ++id) {
     labels[std::to_string(id)] = classes[id];
@@ -250,10 +249,10 @@ Json to_config(const Family& family, const Configuration& c, int64_t words, cons
 }
 
 std::string not_expressed(const Family& family, const Configuration& c) {
-  if (family.model != c.model) return "--model " + c.model;
+  if (family.model != c.model) return "--model " + text_of("model", c);
   Configuration like;
   like.model = c.model;
-  for (const auto& [field, value] : family.fixed) set(field_named(field), value, like);
+  for (const auto& [field, value] : family.fixed) set(field, value, like);
   for (const Field& field : fields()) {
     if (is_of_training(field) || (family.is_rotary && field.name.starts_with("rotary"))) continue;
     const std::string ours = text_of(field, c), difference = option_of(field.name) + " " + ours;

@@ -33,7 +33,7 @@ struct FamilyModule {
 /// used in both directions.
 struct Family {
   std::string_view model_type;
-  std::string_view model;                     ///< "classifier" or "decoder"
+  ModelKind model;
   std::string_view architecture;              ///< the class in transformers
   std::string_view prefix;                    ///< stands before the names of the trunk in the files of a whole model
   std::vector<std::string_view> trunk_roots;  ///< how names of the trunk begin, after the prefix

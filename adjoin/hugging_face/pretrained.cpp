@@ -1,12 +1,16 @@
 #include "adjoin/hugging_face/pretrained.hpp"
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/isfinite.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/data/class_names.hpp"
-#include "adjoin/store/read_checkpoint.hpp"
 #include "adjoin/store/read_text.hpp"
+#include "adjoin/store/together.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -43,10 +47,6 @@ Json read_config(const fs::path& folder) {
   return config;
 }
 
-std::string_view recipe_of(std::string_view model) {
-  return model == "decoder" ? "fine-tune-gpt" : "fine-tune";
-}
-
 Configuration read_pretrained(const fs::path& folder) {
   const Json config = read_config(folder);
   const fs::path adapter = folder / "adapter_config.json";  // transformers applies it to the weights
@@ -73,11 +73,6 @@ Configuration read_pretrained(const fs::path& folder) {
   });
 }
 
-std::string limit_of_tokens(const fs::path& folder) {
-  const Json config = read_config(folder);
-  return (folder / "config.json").string() + " has " + limit_of_tokens(family_of(config), config);
-}
-
 std::vector<std::string> read_pretrained_classes(const fs::path& folder) {
   const Json config = read_config(folder);
   return naming_config(folder, [&] { return data::ClassNames(read_class_names(config)).names(); });
@@ -94,9 +89,75 @@ FamilyWeights find_pretrained_weights(const fs::path& folder,
   }
 }
 
-void read_model_folder(const fs::path& folder, const std::function<void(const fs::path&)>& use) {
-  if (is_pretrained(folder) || fs::exists(folder / "model.safetensors")) return use(folder);
-  read_checkpoint({folder, 0}, {}, [&](const SavedCheckpoint& checkpoint) { use(checkpoint.folder); });
+namespace {
+
+class PretrainedFolder final : public ModelFolder {
+ public:
+  using ModelFolder::ModelFolder;
+
+  Configuration configuration(const fs::path&) const override {
+    constexpr int64_t kLongest = 2048;  // for texts in an evaluation
+    Configuration configuration = read_pretrained(path());
+    configuration.sequence = std::clamp<int64_t>(configuration.context, 2, kLongest);
+    return configuration;
+  }
+  Configuration beginning() const override { return read_pretrained(path()); }
+  std::string limit_of_tokens() const override {
+    const Json config = read_config(path());
+    return (path() / "config.json").string() + " has " + train::limit_of_tokens(family_of(config), config);
+  }
+  fs::path tokenizer(const fs::path& place, std::initializer_list<const char*>) const override { return place; }
+  data::ClassNames classes(const fs::path& place) const override {
+    return data::ClassNames(read_pretrained_classes(place));
+  }
+
+  void find_weights(const fs::path&, const std::vector<nn::Parameter>& parameters) override {
+    std::map<std::string, std::vector<int64_t>> shapes;
+    for (const nn::Parameter& parameter : parameters) shapes.emplace(parameter.name, parameter.layout.shape());
+    weights_ = find_pretrained_weights(path(), shapes);
+  }
+  void check_whole() const override {
+    require(weights_.lacking.empty(), [&] {
+      return path().string() + ": lacks the weights of a classifier; adjoin train --from " + path().string() +
+             " trains one";
+    });
+    require(family_of(read_config(path())).model == ModelKind::decoder || read_pretrained_classes(path()).size() > 1,
+            [&] {
+              return (path() / "config.json").string() +
+                     ": \"id2label\" names one class, by which transformers means a regression, which is not supported";
+            });
+  }
+  std::vector<std::string> lacking() const override { return weights_.lacking; }
+  std::vector<std::string> left_out() const override { return weights_.left_out; }
+  void read_weights(const Communicator& world, const std::vector<nn::Parameter>& parameters) const override {
+    const at::NoGradGuard no_gradient;
+    together(world, [&] {
+      for (const nn::Parameter& piece : parameters) {
+        const StackedTensor& tensor = weights_.tensors.at(piece.name);
+        read_piece(tensor, piece);
+        require(at::isfinite(piece.tensor).all().item<bool>(), [&] {
+          std::vector<std::string> theirs;
+          for (const StackedTensor::Part& part : tensor.parts) theirs.push_back(part.name);
+          return path().string() + ": tensor '" + joined(theirs, "' or '") + "' holds numbers that are not finite";
+        });
+      }
+    });
+  }
+  std::map<std::string, StackedTensor> weights() const override { return weights_.tensors; }
+
+ private:
+  FamilyWeights weights_;
+};
+
+}  // namespace
+
+std::unique_ptr<ModelFolder> model_folder(const CheckpointChoice& choice) {
+  if (!is_pretrained(choice.run)) return run_folder(choice);
+  require(choice.step == 0, [&] {
+    return "--step " + std::to_string(choice.step) + ": chooses a checkpoint of a run, but " + choice.run.string() +
+           " is a folder of transformers, which has no checkpoints";
+  });
+  return std::make_unique<PretrainedFolder>(choice.run);
 }
 
 }  // namespace adjoin::train

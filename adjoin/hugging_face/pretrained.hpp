@@ -1,13 +1,14 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "adjoin/hugging_face/weight_files.hpp"
 #include "adjoin/task/configuration.hpp"
+#include "adjoin/task/model_folder.hpp"
 
 namespace adjoin::train {
 
@@ -23,9 +24,6 @@ nlohmann::ordered_json read_config(const std::filesystem::path& folder);
 ///         an adapter is beside them
 Configuration read_pretrained(const std::filesystem::path& folder);
 
-/// The entry of its config.json that limits the length of a text: "FOLDER/config.json has "sliding_window": 16".
-std::string limit_of_tokens(const std::filesystem::path& folder);
-
 /// The names of its classes, in the order of their ids. Throws: InvalidArgument, with the name of the file
 std::vector<std::string> read_pretrained_classes(const std::filesystem::path& folder);
 
@@ -33,12 +31,8 @@ std::vector<std::string> read_pretrained_classes(const std::filesystem::path& fo
 FamilyWeights find_pretrained_weights(const std::filesystem::path& folder,
                                       const std::map<std::string, std::vector<int64_t>>& shapes);
 
-/// Calls `use` with the folder of a model: of a finished run, of transformers, or a run's newest checkpoint.
-/// Throws: InvalidArgument as read_checkpoint
-void read_model_folder(const std::filesystem::path& folder,
-                       const std::function<void(const std::filesystem::path& folder)>& use);
-
-/// The preset for training a model of this kind further.
-std::string_view recipe_of(std::string_view model);
+/// The folder of a model, of either kind.
+/// Throws: InvalidArgument for a checkpoint of a folder of transformers, which has none
+std::unique_ptr<ModelFolder> model_folder(const CheckpointChoice& choice);
 
 }  // namespace adjoin::train

@@ -47,22 +47,22 @@ Json type_of(const Json& rope) {
 
 void read_rotary(const Json& config, Configuration& into) {
   const Json rope = description_in(config), type = type_of(rope);
-  into.rotary_base = number_of(rope, "rope_theta", number_of(config, "rope_theta", 10000));
+  into.rotary.base = number_of(rope, "rope_theta", number_of(config, "rope_theta", 10000));
   if (type == "linear" || type == "llama3") {
-    into.rotary_scaling = type.get<std::string>();
-    into.rotary_factor = number_of(rope, "factor");
+    into.rotary.scaling = type == "linear" ? nn::RotaryOptions::Scaling::linear : nn::RotaryOptions::Scaling::llama3;
+    into.rotary.factor = number_of(rope, "factor");
   } else if (type != "default") {
     refuse("rope_type", type, R"("default", "linear" or "llama3")");
   }
   if (type == "llama3") {
-    into.rotary_low_turns = number_of(rope, "low_freq_factor");
-    into.rotary_high_turns = number_of(rope, "high_freq_factor");
+    into.rotary.low_turns = number_of(rope, "low_freq_factor");
+    into.rotary.high_turns = number_of(rope, "high_freq_factor");
     constexpr const char* kTrained = "original_max_position_embeddings";
     // transformers prefers the model's own key to that of the rotary positions.
     const Json& holder = value_of(config, kTrained, "null").is_null() ? rope : config;
     const double trained = number_of(holder, kTrained);
     if (!(trained >= 1 && trained <= kMostTokens)) refuse(kTrained, holder[kTrained], "1 to " + shown(kMostTokens));
-    into.rotary_trained = static_cast<int64_t>(trained);
+    into.rotary.trained_tokens = static_cast<int64_t>(trained);
   }
   for (const Json& object : {rope, config})
     if (number_of(object, "partial_rotary_factor", 1) != 1)
@@ -70,13 +70,13 @@ void read_rotary(const Json& config, Configuration& into) {
 }
 
 void write_rotary(const Configuration& c, Json& config) {
-  config["rope_theta"] = c.rotary_base;
-  if (c.rotary_scaling == "none") return;
-  Json rope = {{"rope_type", c.rotary_scaling}, {"factor", c.rotary_factor}};
-  if (c.rotary_scaling == "llama3") {
-    rope["low_freq_factor"] = c.rotary_low_turns;
-    rope["high_freq_factor"] = c.rotary_high_turns;
-    rope["original_max_position_embeddings"] = c.rotary_trained;
+  config["rope_theta"] = c.rotary.base;
+  if (c.rotary.scaling == nn::RotaryOptions::Scaling::none) return;
+  Json rope = {{"rope_type", text_of("rotary_scaling", c)}, {"factor", c.rotary.factor}};
+  if (c.rotary.scaling == nn::RotaryOptions::Scaling::llama3) {
+    rope["low_freq_factor"] = c.rotary.low_turns;
+    rope["high_freq_factor"] = c.rotary.high_turns;
+    rope["original_max_position_embeddings"] = c.rotary.trained_tokens;
   }
   config["rope_scaling"] = rope;
 }

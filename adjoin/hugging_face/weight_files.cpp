@@ -201,7 +201,7 @@ void check_sizes(const Family& family, const WeightFiles& files, const Configura
 FamilyWeights find_weights(const Family& family, const WeightFiles& files,
                            const std::map<std::string, std::vector<int64_t>>& shapes) {
   FamilyWeights weights;
-  Finder finder(family, files, family.model == "decoder" && !shapes.contains("scores.weight"));
+  Finder finder(family, files, family.model == ModelKind::decoder && !shapes.contains("scores.weight"));
   for (const auto& [ours, shape] : shapes) {
     const StackedTensor found = finder.find(ours);
     if (found.parts.empty() && ours.starts_with("classifier.")) {

@@ -8,38 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "adjoin/models/transformer_options.hpp"
 #include "adjoin/movement/forward_pass.hpp"
 #include "adjoin/nn/sequence/attention.hpp"
 #include "adjoin/nn/sequence/key_value_cache.hpp"
 #include "adjoin/partition/grid.hpp"
 
 namespace adjoin::models {
-
-/// How the rows of a model are split over workers (its features are split over the tensor-parallel ones), and what is computed
-/// again in backward.
-struct RowOptions {
-  /// Sequence parallelism: between the tensor-parallel layers each of their ranks has a balanced part of the rows.
-  bool split = false;
-  /// Context parallelism: the axis of the grid over whose ranks each sample's rows are split; "": not split.
-  std::string axis = {};
-  nn::AttentionMethod method = nn::AttentionMethod::ring;  ///< for context parallelism
-  bool recompute_attention = false;                        ///< only attention's core, between its two linear layers
-
-  /// The rows that this rank of a tensor-parallel group has between the layers: all of `rows`, or its part of them.
-  LocalRows between_layers(const LocalRows& rows, const Communicator& group) const;
-};
-
-/// Experts instead of a transformer's feed-forward layers; the fields are those of nn::MixtureOfExpertsOptions.
-struct ExpertOptions {
-  int64_t experts = 1;  ///< 1: ordinary feed-forward layers
-  int64_t top_k = 1;
-  int64_t every = 1;  ///< every so-many-th block has experts
-  bool normalises_gates = true;
-  double balance_loss = 0, z_loss = 0;
-  std::string axis = {};
-
-  bool in_block(int64_t block) const { return experts > 1 && (block + 1) % every == 0; }
-};
 
 /// The recipe of a module with parameters, whose full names begin with the part's name.
 struct Part {

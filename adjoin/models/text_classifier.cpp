@@ -36,8 +36,8 @@ Part classifier_part(const TransformerOptions& options, const ClassifierOptions&
   nn::ColRowOptions classifier{.in_features = options.hidden,
                                .hidden_features = options.hidden,
                                .out_features = head.classes,
-                               .bias = head.bias,
-                               .activation = head.activation,
+                               .bias = head.pooler,
+                               .activation = head.pooler ? nn::Activation::tanh : nn::Activation::gelu,
                                .dropout = head.dropout,
                                .name = "classifier"};
   return {"classifier", [classifier](const Grid& stage, const at::TensorOptions& tensor) mutable {
@@ -67,7 +67,8 @@ std::vector<Segment> text_classifier(const TransformerOptions& options, const Cl
   std::vector<Segment> segments = trunk(options, "TextClassifier");
   Segment last{.name = "head", .kind = "head", .parts = {classifier_part(options, head)}};
   if (options.final_norm) last.parts.push_back(norm_part(options));
-  last.forward = [rows = options.rows, has_norm = options.final_norm, mean_pooling = head.mean_pooling](
+  last.forward = [rows = options.rows, has_norm = options.final_norm,
+                  mean_pooling = head.pooling == ClassifierOptions::Pooling::mean](
                      const Modules& modules, const at::Tensor& x, const ForwardPass& pass, nn::KeyValueCache*) {
     const HeadGroups groups{modules.stage.axis("tp"),
                             rows.axis.empty() ? Communicator() : modules.stage.axis(rows.axis)};

@@ -2,19 +2,10 @@
 
 #include <vector>
 
+#include "adjoin/models/transformer_options.hpp"
 #include "adjoin/models/trunk.hpp"
 
 namespace adjoin::models {
-
-/// The head that classifies a text from a transformer's output: features -> features -> activation -> dropout -> classes. The
-/// defaults are the simplified BERT of the DLO-JZ course (IDRIS), which uses token 0; BERT's own head has biases and a tanh.
-struct ClassifierOptions {
-  int64_t classes = 2;
-  bool mean_pooling = false;  ///< uses the mean over a sample's tokens instead of token 0
-  bool bias = false;
-  nn::Activation activation = nn::Activation::gelu;
-  double dropout = 0.1;
-};
 
 /// The trunk, and the classifier as "head"; tensor parallel over the axis "tp" of the grid.
 ///

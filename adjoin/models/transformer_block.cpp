@@ -11,7 +11,7 @@ nn::MixtureOfExpertsOptions experts_options(const TransformerBlockOptions& optio
   return {.features = options.feed_forward.in_features,
           .hidden_features = options.feed_forward.hidden_features,
           .activation = options.feed_forward.activation,
-          .experts = options.experts.experts,
+          .experts = options.experts.count,
           .top_k = options.experts.top_k,
           .normalises_gates = options.experts.normalises_gates,
           .balance_loss = options.experts.balance_loss,
@@ -28,7 +28,7 @@ nn::MixtureOfExpertsOptions experts_options(const TransformerBlockOptions& optio
 TransformerBlockImpl::TransformerBlockImpl(TransformerBlockOptions options, const Grid& grid, const std::string& axis)
     : rows_(options.rows),
       group_(grid.axis(axis)),
-      norm_after_sum_(options.norm_after_sum),
+      norms_after_sum_(options.norm_place == TransformerOptions::NormPlace::after),
       dropout_(options.dropout),
       after_attention_{options.name + ".attention.output", 0},
       after_feed_forward_{options.name + ".feed_forward.output", 0} {
@@ -43,7 +43,7 @@ TransformerBlockImpl::TransformerBlockImpl(TransformerBlockOptions options, cons
   norm1_ = register_module("norm1", nn::ReplicatedNorm(options.norm, grid, axis));
   attention_ = register_module("attention", nn::ParallelSelfAttention(options.attention, grid, axis));
   norm2_ = register_module("norm2", nn::ReplicatedNorm(options.norm, grid, axis));
-  if (options.experts.experts == 1)
+  if (options.experts.count == 1)
     feed_forward_ = register_module("feed_forward", nn::ColRow(options.feed_forward, grid, axis));
   else
     experts_ = register_module("feed_forward", nn::MixtureOfExperts(experts_options(options), grid, axis));
@@ -54,7 +54,7 @@ at::Tensor TransformerBlockImpl::forward(at::Tensor x, const ForwardPass& pass, 
   const auto feed_forward = [&](const at::Tensor& in) {
     return experts_ ? experts_(in, pass) : feed_forward_(in, pass);
   };
-  if (norm_after_sum_) {
+  if (norms_after_sum_) {
     x = norm1_(nn::add_dropped(x, attention_(x, pass, cache), dropout_, after_attention_, between));
     return norm2_(nn::add_dropped(x, feed_forward(x), dropout_, after_feed_forward_, between));
   }
@@ -70,7 +70,7 @@ double cost_of(const TransformerBlockOptions& options) {
   const int64_t made = f.activation == nn::Activation::swiglu ? 2 * f.hidden_features : f.hidden_features;
   const int64_t one = f.in_features * made + f.hidden_features * f.out_features;
   const ExpertOptions& e = options.experts;
-  const int64_t feed_forward = e.experts == 1 ? one : e.top_k * one + e.experts * f.in_features;
+  const int64_t feed_forward = e.count == 1 ? one : e.top_k * one + e.count * f.in_features;
   return 2.0 * static_cast<double>(attention + feed_forward);
 }
 

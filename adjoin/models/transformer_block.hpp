@@ -5,6 +5,7 @@
 #include <string>
 
 #include "adjoin/models/segment.hpp"
+#include "adjoin/models/transformer_options.hpp"
 #include "adjoin/nn/col_row.hpp"
 #include "adjoin/nn/mixture_of_experts.hpp"
 #include "adjoin/nn/norm.hpp"
@@ -18,7 +19,7 @@ struct TransformerBlockOptions {
   nn::SelfAttentionOptions attention;
   nn::ColRowOptions feed_forward;
   nn::NormOptions norm{};
-  bool norm_after_sum = false;
+  TransformerOptions::NormPlace norm_place = TransformerOptions::NormPlace::before;
   ExpertOptions experts =
       {};              ///< with experts: each is like the feed-forward layer, without its biases and its dropout
   double dropout = 0;  ///< of the outputs of both layers
@@ -43,7 +44,7 @@ class TransformerBlockImpl : public torch::nn::Module {
  private:
   RowOptions rows_;
   Communicator group_;  // the ranks that share the features of a row
-  bool norm_after_sum_;
+  bool norms_after_sum_;
   double dropout_;
   nn::DropoutPlace after_attention_, after_feed_forward_;
   nn::ReplicatedNorm norm1_{nullptr}, norm2_{nullptr};  // of the attention, and of the feed-forward layer

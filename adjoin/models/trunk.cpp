@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -38,14 +39,18 @@ void check_lengths(const TransformerOptions& options, const std::string& model, 
 }
 
 TransformerBlockOptions block_options(const TransformerOptions& options) {
+  using AttentionBias = TransformerOptions::AttentionBias;
+  using ScoreScale = TransformerOptions::ScoreScale;
   return {
       .attention = {.hidden = options.hidden,
                     .heads = options.heads,
                     .key_heads = options.key_heads,
                     .head_size = options.head_size,
-                    .qkv_bias = options.qkv_bias,
-                    .out_bias = options.out_bias,
-                    .scale = options.scale,
+                    .qkv_bias = options.attention_bias != AttentionBias::none,
+                    .out_bias = options.attention_bias == AttentionBias::all,
+                    .scale = options.score_scale == ScoreScale::hidden
+                                 ? std::optional(1 / std::sqrt(static_cast<double>(options.hidden)))
+                                 : std::nullopt,
                     .causal = options.causal,
                     .rotary = options.positions == TransformerOptions::Positions::rotary ? std::optional(options.rotary)
                                                                                          : std::nullopt,
@@ -56,7 +61,7 @@ TransformerBlockOptions block_options(const TransformerOptions& options) {
                        .bias = options.feed_forward_bias,
                        .activation = options.activation},
       .norm = {.kind = options.norm, .epsilon = options.norm_epsilon},
-      .norm_after_sum = options.norm_after_sum,
+      .norm_place = options.norm_place,
       .experts = options.experts,
       .dropout = options.dropout,
       .rows = options.rows};
@@ -141,7 +146,7 @@ std::vector<Segment> trunk(const TransformerOptions& options, const std::string&
                   .kind = has_experts ? "block of experts" : "block",
                   .cost = cost_of(of_block),
                   .attention_cost = attention_cost_of(of_block)};
-    if (has_experts) block.experts = of_block.experts.experts;
+    if (has_experts) block.experts = of_block.experts.count;
     block.parts = {{block.name, [options, model, of_block](const Grid& stage, const at::TensorOptions& tensor) mutable {
                       check_ranks(options, model, stage);
                       of_block.tensor = tensor;

@@ -1,18 +1,10 @@
 #pragma once
 
+#include "adjoin/nn/choices.hpp"
 #include "adjoin/nn/dropout.hpp"
 #include "adjoin/nn/linear.hpp"
 
 namespace adjoin::nn {
-
-/// The function between two linear layers.
-enum class Activation : uint8_t {
-  none,
-  gelu,
-  gelu_tanh,  ///< GELU by a hyperbolic tangent, as in GPT-2 (Hendrycks and Gimpel, arXiv 1606.08415)
-  tanh,
-  swiglu,  ///< silu(a) b: the first layer makes twice the features, first all a, then all b (Shazeer, arXiv 2002.05202)
-};
 
 /// Applies an activation to x [*, features]; swiglu halves the features.
 at::Tensor activated(const at::Tensor& x, Activation activation);

@@ -5,16 +5,14 @@
 #include <optional>
 #include <vector>
 
+#include "adjoin/nn/choices.hpp"
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/partition/local_rows.hpp"
 
 namespace adjoin::nn {
 
 struct ParallelEmbeddingOptions {
-  enum class Cut : uint8_t {
-    hidden,      ///< each rank holds some features of every word; one all-gather forward, nothing backward
-    vocabulary,  ///< each rank holds all features of some words; one all-reduce forward, nothing backward
-  };
+  using Cut = EmbeddingCut;
   int64_t words = 0, features = 0;
   Cut cut = Cut::hidden;
   bool split_rows = false;  ///< sequence parallelism: each rank gets a balanced part of the rows

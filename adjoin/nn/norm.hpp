@@ -2,15 +2,13 @@
 
 #include <torch/nn/pimpl.h>
 
+#include "adjoin/nn/choices.hpp"
 #include "adjoin/nn/parameter.hpp"
 
 namespace adjoin::nn {
 
 struct NormOptions {
-  enum class Kind : uint8_t {
-    layer,  ///< the features minus their mean, divided by their deviation; with a weight and a bias
-    rms,    ///< the features divided by the root of their mean square; with a weight
-  };
+  using Kind = NormKind;
   int64_t features = 0;
   Kind kind = Kind::layer;
   double epsilon = 1e-5;

@@ -62,8 +62,8 @@ Turns turns_of(const at::Tensor& tokens, int64_t half, const RotaryOptions& opti
 
 std::string described(const RotaryOptions& options) {
   std::string text = "scaling " + std::to_string(static_cast<int>(options.scaling));
-  for (const double number :
-       {options.base, options.factor, options.low_turns, options.high_turns, options.trained_tokens})
+  for (const double number : {options.base, options.factor, options.low_turns, options.high_turns,
+                              static_cast<double>(options.trained_tokens)})
     text += ' ' + shortest_text(number);
   return text;
 }
@@ -92,7 +92,7 @@ at::Tensor rotary_speeds(const RotaryOptions& options, int64_t pairs) {
   if (options.scaling == Scaling::none) return speed;
   const at::Tensor slow = speed / options.factor;
   if (options.scaling == Scaling::linear) return slow;
-  const at::Tensor turns = speed * (options.trained_tokens / (2 * std::numbers::pi));
+  const at::Tensor turns = speed * (static_cast<double>(options.trained_tokens) / (2 * std::numbers::pi));
   const at::Tensor kept = ((turns - options.low_turns) / (options.high_turns - options.low_turns)).clamp(0, 1);
   return slow + kept * (speed - slow);
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "adjoin/nn/choices.hpp"
 #include "adjoin/partition/local_rows.hpp"
 
 namespace adjoin::nn {
@@ -11,23 +12,6 @@ namespace adjoin::nn {
 /// The token number, within its sample, of each of `count` rows. Shape: [rows] int64
 /// Throws: InvalidArgument where `rows` does not describe `count` rows
 at::Tensor token_numbers(const LocalRows& rows, int64_t count);
-
-/// How quickly the pairs of a head turn from token to token: pair i of `pairs` turns by the angle base^(-i / pairs). A scaling
-/// makes the angles smaller, for texts longer than those of a model's first training.
-struct RotaryOptions {
-  enum class Scaling : uint8_t {
-    none,
-    linear,  ///< all angles divided by the factor
-    /// Angles are divided by the factor where a pair makes less than `low_turns` turns within `trained_tokens`, unchanged where
-    /// it makes more than `high_turns`, and a weighted mean of both in between.
-    llama3,
-  };
-  double base = 10000;
-  Scaling scaling = Scaling::none;
-  double factor = 1, low_turns = 1, high_turns = 4, trained_tokens = 8192;
-
-  bool operator==(const RotaryOptions&) const = default;
-};
 
 /// The angle by which each pair turns from one token to the next. Shape: [pairs] float64
 /// Source: Su et al., "RoFormer", arXiv 2104.09864; Chen et al., "Extending context window of large language models via

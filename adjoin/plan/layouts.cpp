@@ -5,13 +5,14 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/pipeline/schedule.hpp"
+#include "adjoin/task/grid_sizes.hpp"
 #include "adjoin/train/stages.hpp"
 #include "adjoin/train/trainer.hpp"
 
 namespace adjoin::plan {
 namespace {
 
-using train::Configuration;
+using namespace train;
 
 constexpr int64_t kFewTokens = 16;  // the fewest tokens of a sequence for each rank, above kFewRanks ranks
 
@@ -37,9 +38,9 @@ class Uses {
   void add(Configuration grid, std::vector<Configuration>& layouts) const {
     for (const bool sp : grid.tp == 1 ? std::vector{false} : narrows_ ? std::vector{true} : std::vector{false, true}) {
       grid.sp = sp;
-      for (const std::string& method : methods(grid)) {
+      for (const nn::AttentionMethod method : methods(grid)) {
         grid.cp_method = method;
-        for (const std::string& recompute : recomputations(grid)) {
+        for (const Recompute recompute : recomputations(grid)) {
           grid.recompute = recompute;
           const bool shares = grid.dp * grid.cp > 1;
           for (const int64_t zero : values(fixed_, "zero", grid.zero, zeros(shares))) {
@@ -56,16 +57,17 @@ class Uses {
     if (!shares) return {1};
     return narrows_ ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{1, 2, 3};
   }
-  std::vector<std::string> methods(const Configuration& c) const {
+  std::vector<nn::AttentionMethod> methods(const Configuration& c) const {
+    using Method = nn::AttentionMethod;
     if (c.cp == 1) return {c.cp_method};
-    return values<std::string>(fixed_, "cp_method", c.cp_method,
-                               narrows_ ? std::vector<std::string>{"ring", "ulysses"}
-                                        : std::vector<std::string>{"ring", "ulysses", "gathered"});
+    std::vector<Method> all{Method::ring, Method::ulysses};
+    if (!narrows_) all.push_back(Method::gathered);
+    return values(fixed_, "cp_method", c.cp_method, all);
   }
-  std::vector<std::string> recomputations(const Configuration& c) const {
-    std::vector<std::string> all{"none", "segment"};
-    if (c.cp > 1 && c.cp_method == "gathered") all.insert(all.begin() + 1, "attention");
-    return values<std::string>(fixed_, "recompute", c.recompute, all);
+  std::vector<Recompute> recomputations(const Configuration& c) const {
+    std::vector<Recompute> all{Recompute::none, Recompute::segment};
+    if (keeps_scores(c)) all.insert(all.begin() + 1, Recompute::attention);
+    return values(fixed_, "recompute", c.recompute, all);
   }
   void add_pipelines(Configuration c, std::vector<Configuration>& layouts) const {
     if (c.pp == 1) {
@@ -133,7 +135,7 @@ Candidates candidates(const Configuration& base, int64_t ranks, const std::set<s
           continue;  // train would refuse it
         if (narrows && is_of_texts && cp > 1 && cp * kFewTokens > base.sequence) continue;
         for (const int64_t ep : divisors(dp)) {
-          if (base.experts % ep != 0) continue;
+          if (base.experts.count % ep != 0) continue;
           if (dp > base.batch) {
             ++found.without_samples;
             continue;
@@ -163,9 +165,9 @@ Candidates candidates(const Configuration& base, int64_t ranks, const std::set<s
 
 bool is_accepted(const Configuration& layout, const std::vector<models::Segment>& segments, std::string& why) {
   try {
-    train::validate(layout);
-    train::check_schedule(layout);
-    train::stages_of(layout, segments);
+    validate(layout);
+    check_schedule(layout);
+    stages_of(layout, segments);
     return true;
   } catch (const InvalidArgument& error) {
     why = error.what();
@@ -177,11 +179,11 @@ std::string options_of(const Configuration& layout) {
   const Configuration plain;
   std::vector<std::string> words;
   const auto add = [&](const std::string& name) {
-    const train::Field& field = train::field_named(name);
-    const bool is_flag = std::holds_alternative<bool Configuration::*>(field.member);
-    const std::string value = train::text_of(field, layout);
-    if (value == train::text_of(field, plain)) return;
-    words.push_back(train::option_of(name));
+    const Field& field = field_named(name);
+    const bool is_flag = std::holds_alternative<Access<bool>>(field.member);
+    const std::string value = text_of(field, layout);
+    if (value == text_of(field, plain)) return;
+    words.push_back(option_of(name));
     if (!is_flag) words.push_back(value);
   };
   for (const std::string& name : fields_of_grid()) add(name);

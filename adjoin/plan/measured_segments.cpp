@@ -20,22 +20,23 @@ namespace {
 constexpr size_t kMostMicroBatches = 16;
 
 /// What a segment's needs depend on besides what its name says.
-std::string layout_of_needs(const Configuration& c) {
+std::vector<int64_t> layout_of_needs(const Configuration& c) {
   std::vector<int64_t> numbers{c.ep, c.cp, c.tp, c.sp ? 1 : 0, c.zero, c.microbatches > 1 ? 1 : 0};
+  numbers.insert(numbers.end(), {static_cast<int64_t>(row_options(c).method), static_cast<int64_t>(c.recompute)});
   if (c.ep > 1 || c.zero > 1) numbers.insert(numbers.end(), {c.dp, c.pp});
-  return joined(numbers, " ") + (c.cp > 1 ? " " + c.cp_method : "") + " " + c.recompute + ": ";
+  return numbers;
 }
 
 /// The same for its time, which communication does not affect.
 std::string layout_of_seconds(const Configuration& c) {
   const std::vector<int64_t> numbers{c.ep, c.cp, c.tp, c.sp ? 1 : 0, c.microbatches > 1 ? 1 : 0};
-  return joined(numbers, " ") + (c.cp > 1 ? " " + c.cp_method : "") +
-         (c.recompute == "attention" ? " attention again" : "") + ": ";
+  return joined(numbers, " ") + (c.cp > 1 ? " " + text_of("cp_method", c) : "") +
+         (c.recompute == Recompute::attention ? " attention again" : "") + ": ";
 }
 
 /// The weights of a segment of which the rank has the larger shards.
-std::string shards_of(const models::Model& model, size_t i, const Grid& grid) {
-  std::string text = ", shards ";
+std::vector<bool> larger_shards(const models::Model& model, size_t i, const Grid& grid) {
+  std::vector<bool> is_larger;
   for (const auto& module : model->modules(i).of_parts)
     for (const nn::Parameter& parameter : nn::parameters_of(*module, model->stage(), {"tp"})) {
       if (parameter.is_buffer || parameter.tensor.dim() == 0) continue;
@@ -45,9 +46,9 @@ std::string shards_of(const models::Model& model, size_t i, const Grid& grid) {
         place = place * size + grid.coordinate(axis);
         copies *= size;
       }
-      text += place < parameter.tensor.size(0) % copies ? '+' : '-';
+      is_larger.push_back(place < parameter.tensor.size(0) % copies);
     }
-  return text;
+  return is_larger;
 }
 
 int64_t weights_of(const models::Model& model, size_t i) {
@@ -141,28 +142,31 @@ const SegmentNeeds& MeasuredSegments::needs_of(size_t i, const Given& given) {
   const models::Model& model = given.owner.model;
   const models::Segment& segment = model->segments()[i];
   const std::string name = name_of(i, given);
-  auto& of_loads =
-      known_[layout_of_needs(configuration_) + name + (segment.recomputes ? ", recomputed" : "") +
-             (shards_weights(configuration_) ? shards_of(model, i, given.owner.grid) : "") +
-             (given.is_first ? ", holds its input" : "") + (given.backward_follows ? ", backward follows" : "") +
-             (given.summed_earlier.empty() ? "" : ", summed earlier")];
+  auto& of_loads = known_[{
+      .layout = layout_of_needs(configuration_),
+      .segment = name,
+      .larger_shards = shards_weights(configuration_) ? larger_shards(model, i, given.owner.grid) : std::vector<bool>(),
+      .recomputes = static_cast<bool>(segment.recomputes),
+      .holds_input = given.is_first,
+      .backward_follows = given.backward_follows,
+      .is_summed_earlier = !given.summed_earlier.empty()}];
   const Load load = load_of(model, i, given.batch, given.input);
   auto found = of_loads.find(load);
   if (found == of_loads.end() && of_loads.size() >= kMostMicroBatches) found = of_loads.lower_bound({load.first, 0});
   if (found != of_loads.end() && !clock_) return found->second;
-  const SegmentTrial trial{configuration_,
-                           task_,
-                           segment,
-                           given.owner.grid,
-                           given.batch,
-                           given.input,
-                           given.is_last,
-                           given.is_first,
-                           given.splits,
-                           given.owner.summed,
-                           given.backward_follows,
-                           given.summed_earlier,
-                           given.owner.calls};
+  const SegmentTrial trial{.configuration = configuration_,
+                           .task = task_,
+                           .segment = segment,
+                           .grid = given.owner.grid,
+                           .batch = given.batch,
+                           .input = given.input,
+                           .is_last = given.is_last,
+                           .holds_input = given.is_first,
+                           .splits_backward = given.splits,
+                           .summed = given.owner.summed,
+                           .backward_follows = given.backward_follows,
+                           .summed_earlier = given.summed_earlier,
+                           .calls = given.owner.calls};
   if (found == of_loads.end()) found = of_loads.emplace(load, measure(trial)).first;
   if (clock_)  // each time: it may know more than before
     found->second.seconds =

@@ -18,8 +18,18 @@ namespace adjoin::plan {
 /// A number of rows, and a hash that distinguishes micro-batches with equal numbers of rows.
 using Load = std::pair<int64_t, uint64_t>;
 
+/// What a segment's needs depend on, besides the micro-batch.
+struct NeedsKey {
+  std::vector<int64_t> layout;
+  std::string segment;              ///< its kind, and the rank's pieces of weights
+  std::vector<bool> larger_shards;  ///< of which of its sharded weights the rank has more rows than others
+  bool recomputes, holds_input, backward_follows, is_summed_earlier;
+
+  auto operator<=>(const NeedsKey&) const = default;
+};
+
 /// The needs of segments: first by what is the same for all micro-batches, then by micro-batch.
-using KnownNeeds = std::map<std::string, std::map<Load, SegmentNeeds>>;
+using KnownNeeds = std::map<NeedsKey, std::map<Load, SegmentNeeds>>;
 
 /// The rank whose segments are measured; `model` has the shapes of that rank's model.
 struct SegmentsOwner {

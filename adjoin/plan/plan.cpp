@@ -38,7 +38,8 @@ class Tasks {
 
   const train::Task& base() const { return *base_; }
   const train::Task& of(const Configuration& c) {
-    const Key kind{c.tp > 1, c.cp > 1, c.ep > 1, c.sp, c.cp_method, c.recompute == "attention", 0, 0, 0, 0, 0};
+    const Key kind{c.tp > 1, c.cp > 1, c.ep > 1, c.sp, c.cp_method, c.recompute == train::Recompute::attention, 0,
+                   0,        0,        0,        0};
     auto found = tasks_.find(kind);
     if (found != tasks_.end()) return *found->second;
     if (std::unique_ptr<train::Task> task = base_->laid_out(c))
@@ -53,7 +54,8 @@ class Tasks {
   }
 
  private:
-  using Key = std::tuple<bool, bool, bool, bool, std::string, bool, int64_t, int64_t, int64_t, int64_t, int64_t>;
+  using Key =
+      std::tuple<bool, bool, bool, bool, nn::AttentionMethod, bool, int64_t, int64_t, int64_t, int64_t, int64_t>;
   const train::TaskMaker& make_;
   std::unique_ptr<train::Task> base_;
   std::map<Key, std::unique_ptr<train::Task>> tasks_;

@@ -24,6 +24,7 @@
 #include "adjoin/plan/segment_needs.hpp"
 #include "adjoin/store/piece_runs.hpp"
 #include "adjoin/task/grid_sizes.hpp"
+#include "adjoin/task/precision.hpp"
 #include "adjoin/train/expert_counts.hpp"
 #include "adjoin/train/optimizer.hpp"
 #include "adjoin/train/trainer.hpp"
@@ -182,7 +183,7 @@ struct AlikeModels {
 
 /// The bytes that CheckpointSave copies on a rank.
 int64_t copied_by_save(const Job& job, const models::Model& model, const Grid& grid, int64_t moments) {
-  if (job.configuration.save != "background") return 0;
+  if (job.configuration.save != SaveMode::background) return 0;
   int64_t weights = 0;
   for (const nn::Parameter& parameter : parameters_here(job.stages, job.segments, model, grid))
     weights += share_of(parameter).size() * static_cast<int64_t>(parameter.tensor.element_size());
@@ -257,10 +258,11 @@ RankPlan plan_rank(const Job& job, const AlikeModels& alike, const OptimizerNeed
 }
 
 /// What the models of ranks depend on, besides their coordinates along pp and tp.
-std::string layout_of_models(const Configuration& c, const Stages& stages) {
+std::vector<int64_t> layout_of_models(const Configuration& c, const Stages& stages) {
   std::vector<int64_t> numbers{c.dp, c.ep, c.pp, c.cp, c.tp, c.sp ? 1 : 0, c.zero, c.chunks};
+  numbers.insert(numbers.end(), {static_cast<int64_t>(c.cp_method), static_cast<int64_t>(c.recompute)});
   for (const Range& segments : stages.segments) numbers.push_back(segments.end);
-  return joined(numbers, " ") + " " + c.cp_method + " " + c.recompute;
+  return numbers;
 }
 
 }  // namespace
@@ -268,7 +270,8 @@ std::string layout_of_models(const Configuration& c, const Stages& stages) {
 struct StepPlanner::Known {
   SegmentClock clock;
   std::map<nn::AssumedExperts::Rows, KnownNeeds> needs{};
-  std::map<std::string, std::map<std::pair<int, int>, AlikeModels>> models{};  // by coordinates along pp and tp
+  std::map<std::vector<int64_t>, std::map<std::pair<int, int>, AlikeModels>>
+      models{};  // by coordinates along pp and tp
 };
 
 StepPlanner::StepPlanner(SegmentClock clock) : known_(std::make_unique<Known>(Known{.clock = std::move(clock)})) {}

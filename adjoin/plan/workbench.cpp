@@ -215,8 +215,19 @@ std::function<Reading()> Workbench::timing_of(const SegmentTrial& trial) {
           const nn::AssumedExperts assumed(nn::AssumedExperts::Rows::even, /*alone=*/true);
           const std::set<std::string> none;
           LoneRank alone(grid_sizes(plain), rank);
-          const SegmentTrial mine{plain,       task,   segment, alone.grid, batch, input,       is_last,
-                                  holds_input, splits, none,    false,      none,  *alone.calls};
+          const SegmentTrial mine{.configuration = plain,
+                                  .task = task,
+                                  .segment = segment,
+                                  .grid = alone.grid,
+                                  .batch = batch,
+                                  .input = input,
+                                  .is_last = is_last,
+                                  .holds_input = holds_input,
+                                  .splits_backward = splits,
+                                  .summed = none,
+                                  .backward_follows = false,
+                                  .summed_earlier = none,
+                                  .calls = *alone.calls};
           const auto [seconds, lost] = time_segment(mine, plain.microbatches > 1, world, seconds_ / 300);
           if (train::is_first_of_process(world))
             reading = {{seconds.forward, seconds.backward, seconds.weights, seconds.waiting}, lost};
@@ -285,9 +296,8 @@ Reading Workbench::timed_update() {
 
 double Workbench::update(int64_t elements) {
   if (elements == 0) return 0;
-  const std::string name = "update of " + configuration_.optimizer + " " +
-                           train::text_of(train::field_named("precision"), configuration_) +
-                           (configuration_.clip > 0 ? " clipped" : "");
+  const std::string name = "update of " + text_of("optimizer", configuration_) + " " +
+                           text_of("precision", configuration_) + (configuration_.clip > 0 ? " clipped" : "");
   const std::vector<double>* known = numbers_of(name, [this] { return timed_update(); });
   return known == nullptr ? 0 : ranks_a_core_ * along(*known, static_cast<double>(elements));
 }

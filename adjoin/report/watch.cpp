@@ -25,6 +25,7 @@
 #include "adjoin/task/measure.hpp"
 #include "adjoin/train/interrupt.hpp"
 #include "adjoin/train/progress.hpp"
+#include "adjoin/train/resume.hpp"
 #include "adjoin/train/run_files.hpp"
 #include "adjoin/train/saved_model.hpp"
 

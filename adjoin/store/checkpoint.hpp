@@ -11,6 +11,10 @@
 
 namespace adjoin::train {
 
+/// The files of a checkpoint: weights, moments, and the weights that validation found best.
+inline constexpr const char *kWeightsFile = "model.safetensors", *kMomentsFile = "optimizer.safetensors",
+                            *kBestFile = "best.safetensors";
+
 /// Writes pieces on any layouts as global tensors under their full names: the parameters and buffers of a model
 /// (nn::parameters_of(model)) or of a module with parts of one worker (nn::parameters_of(module, grid)), or an optimizer's
 /// moments. The file has a checksum of each tensor, which is the same for every layout.

@@ -8,12 +8,24 @@
 #include <variant>
 #include <vector>
 
-#include "adjoin/task/precision.hpp"
+#include "adjoin/models/transformer_options.hpp"
 
 namespace adjoin::train {
 
-/// Everything that decides a training run. The table that fields() returns has names, meanings, units and ranges.
-struct Configuration {
+/// The words of options; the order is that of their choices in the table.
+enum class ModelKind : uint8_t { classifier, decoder };
+enum class OptimizerRule : uint8_t { adamw, sgd };
+enum class RateSchedule : uint8_t { cosine, linear, constant };
+enum class Precision : uint8_t { fp64, fp32, bf16, fp16 };  ///< of the forward and backward pass
+enum class Recompute : uint8_t { none, attention, segment };
+enum class SaveMode : uint8_t { background, wait };
+
+/// Everything that decides a training run. The table that fields() returns has names, meanings, units and ranges. The model's
+/// options are those of the models, of which transformer_options completes what depends on others: words, context and top_k of 0,
+/// dropouts of -1.
+struct Configuration : models::TransformerOptions {
+  Configuration();
+
   std::string data{};
   std::string test{};
   std::string text_column{};
@@ -26,62 +38,26 @@ struct Configuration {
 
   std::string from{};
   std::string preset = "small";
-  std::string model = "classifier";
+  ModelKind model = ModelKind::classifier;
   int64_t vocabulary_size = 8000;
-  int64_t layers = 2;
-  int64_t hidden = 128;
-  int64_t heads = 4;
-  int64_t key_heads = 0;
-  int64_t head_size = 0;
-  int64_t inner = 0;
-  std::string activation = "gelu";
-  int64_t words = 0;
   int64_t sequence = 256;
-  int64_t context = 0;
-  std::string pooling = "mean";
-  std::string positions = "learned";
-  std::string score_scale = "head";
-  std::string norm = "layer";
-  std::string norm_place = "before";
-  double norm_epsilon = 1e-5;
-  bool final_norm = true;
-  bool embedding_norm = false;
-  int64_t token_types = 0;
-  bool pooler = false;
-  std::string attention_bias = "none";
-  bool feed_forward_bias = false;
+  models::ClassifierOptions classifier{.pooling = models::ClassifierOptions::Pooling::mean, .dropout = -1};
   bool tied_scores = true;
-  double rotary_base = 10000;
-  std::string rotary_scaling = "none";
-  double rotary_factor = 1;
-  double rotary_low_turns = 1;
-  double rotary_high_turns = 4;
-  int64_t rotary_trained = 8192;
-  double dropout = 0.1;
-  double attention_dropout = 0;
-  double embedding_dropout = -1;
-  double classifier_dropout = -1;
   double token_dropout = 0;
-  int64_t experts = 1;
-  int64_t top_k = 0;
-  int64_t moe_every = 1;
-  bool normalise_gates = true;
 
   int64_t batch = 32;
   int64_t microbatches = 1;
   int64_t epochs = 2;
   int64_t steps = 0;
   double max_time = 0;
-  std::string optimizer = "adamw";
+  OptimizerRule optimizer = OptimizerRule::adamw;
   double momentum = 0.9;
   double lr = 1e-3;
-  std::string schedule = "cosine";
+  RateSchedule schedule = RateSchedule::cosine;
   double warmup = 0.1;
   double lr_end = 0.0;
   double weight_decay = 0.01;
   double clip = 1.0;
-  double balance_loss = 0.01;
-  double z_loss = 0.001;
   Precision precision = Precision::fp32;
   int64_t seed = 1;
 
@@ -92,11 +68,11 @@ struct Configuration {
   int64_t ep = 1;
   bool sp = false;
   int64_t zero = 1;
-  std::string cp_method = "ring";
+  nn::AttentionMethod cp_method = nn::AttentionMethod::ring;
   std::string pipeline = "1f1b";
   int64_t chunks = 1;
   std::string stages{};
-  std::string recompute = "none";
+  Recompute recompute = Recompute::none;
   std::string backend = "auto";
   int64_t threads_per_rank = 0;
   bool deterministic = false;
@@ -111,7 +87,7 @@ struct Configuration {
   int64_t step = 0;
   int64_t eval_every = 0;
   int64_t checkpoint_every = 0;
-  std::string save = "background";
+  SaveMode save = SaveMode::background;
   int64_t keep = 2;
   int64_t patience = 0;
   bool tensorboard = false;
@@ -121,13 +97,25 @@ struct Configuration {
   /// task that `model` names. No option: make_task sets it.
   std::string task{};
 
+  bool is_decoder() const { return model == ModelKind::decoder; }
   bool operator==(const Configuration&) const = default;
+};
+
+/// Reaches a member of a configuration. That of a choice is its number, uint8_t.
+template <class T>
+struct Access {
+  using Value = T;
+  T& (*of)(Configuration&);
+
+  T& operator()(Configuration& configuration) const { return of(configuration); }
+  const T& operator()(const Configuration& configuration) const {
+    return of(const_cast<Configuration&>(configuration));
+  }
 };
 
 /// One member of Configuration, as the command line, the configuration files and the checks use it.
 struct Field {
-  using Member = std::variant<int64_t Configuration::*, double Configuration::*, bool Configuration::*,
-                              std::string Configuration::*, Precision Configuration::*>;
+  using Member = std::variant<Access<int64_t>, Access<double>, Access<bool>, Access<std::string>, Access<uint8_t>>;
 
   std::string_view group;  // the heading in --help
   std::string_view name;   // "eval_every": the key in config.json; the option is --eval-every
@@ -135,6 +123,8 @@ struct Field {
   std::string_view help;       // meaning and unit
   std::string_view choices;    // "a|b": the only values of a string or an enumeration, in its order; "": any
   double least = 0, most = 0;  // range of a number, both ends included
+  /// Which model has it, if only one does: "decoder", or "rotary=decoder none=classifier" where that is so for some values.
+  std::string_view only = "";
 };
 
 /// The table of all fields, in the order of the help text.
@@ -149,17 +139,24 @@ std::string shown(double number);
 /// The value of a field in the form of the command line: "0.1", "true", "bf16".
 std::string text_of(const Field& field, const Configuration& configuration);
 
+/// The same for the field of this name.
+std::string text_of(std::string_view field, const Configuration& configuration);
+
 /// Sets a field to the value that a text gives.
 /// Throws: InvalidArgument, with the option's name, for a text that is not a number, or not true or false, where one is
 ///         expected, or not one of the choices
 void set(const Field& field, std::string_view text, Configuration& configuration);
+void set(std::string_view field, std::string_view text, Configuration& configuration);
 
 /// The table of presets. The first row names the fields that presets decide, after "preset" and "model"; each other row has the
 /// values of one preset; "-" where the model has no such field, which then keeps its default.
 const std::vector<std::vector<std::string_view>>& presets();
 
 /// The preset of a model if none is named.
-std::string_view default_preset(std::string_view model);
+std::string_view default_preset(ModelKind model);
+
+/// The preset for training a model of this kind further.
+std::string_view recipe_of(ModelKind model);
 
 /// The configuration that the preset of this name gives.
 /// Throws: InvalidArgument that lists the known names.

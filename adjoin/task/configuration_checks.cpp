@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/base/utf8.hpp"
 #include "adjoin/task/class_weights.hpp"
 #include "adjoin/task/configuration.hpp"
@@ -24,10 +25,11 @@ void check_field(const Field& field, const Configuration& configuration) {
              shown(field.most);
     });
   };
-  if (const auto* member = std::get_if<int64_t C::*>(&field.member)) range(static_cast<double>(configuration.**member));
-  if (const auto* member = std::get_if<double C::*>(&field.member)) range(configuration.**member);
-  if (const auto* member = std::get_if<std::string C::*>(&field.member)) {
-    const std::string& value = configuration.**member;
+  if (const auto* member = std::get_if<Access<int64_t>>(&field.member))
+    range(static_cast<double>((*member)(configuration)));
+  if (const auto* member = std::get_if<Access<double>>(&field.member)) range((*member)(configuration));
+  if (const auto* member = std::get_if<Access<std::string>>(&field.member)) {
+    const std::string& value = (*member)(configuration);
     require(is_utf8(value), [&] { return option_of(field.name) + " is not UTF-8"; });
     C checked;
     if (!field.choices.empty()) set(field, value, checked);  // throws where it is not one of the choices
@@ -36,20 +38,20 @@ void check_field(const Field& field, const Configuration& configuration) {
 
 void check_experts(const Configuration& c) {
   const auto text = [](const char* option, int64_t number) { return option + (" " + std::to_string(number)); };
-  require(c.top_k <= c.experts,
-          [&] { return text("--top-k", c.top_k) + " is more than " + text("--experts", c.experts); });
+  require(c.experts.top_k <= c.experts.count,
+          [&] { return text("--top-k", c.experts.top_k) + " is more than " + text("--experts", c.experts.count); });
   const C defaults;
   for (const char* name : {"moe_every", "normalise_gates", "balance_loss", "z_loss"}) {
     const Field& field = field_named(name);
-    require(c.experts > 1 || text_of(field, c) == text_of(field, defaults),
+    require(c.experts.count > 1 || text_of(field, c) == text_of(field, defaults),
             [&] { return option_of(name) + " is for --experts of 2 or more, and --experts is 1"; });
   }
-  require(c.experts == 1 || c.moe_every <= c.layers, [&] {
-    return text("--moe-every", c.moe_every) + " is more than " + text("--layers", c.layers) +
+  require(c.experts.count == 1 || c.experts.every <= c.layers, [&] {
+    return text("--moe-every", c.experts.every) + " is more than " + text("--layers", c.layers) +
            ": no block would have experts";
   });
-  require(c.experts % c.ep == 0, [&] {
-    return text("--ep", c.ep) + " does not divide " + text("--experts", c.experts) +
+  require(c.experts.count % c.ep == 0, [&] {
+    return text("--ep", c.ep) + " does not divide " + text("--experts", c.experts.count) +
            ": each expert-parallel rank holds the same number of experts";
   });
 }
@@ -58,16 +60,17 @@ void check_rotary(const C& c) {
   const C defaults;
   for (const char* name : {"rotary_base", "rotary_scaling"}) {
     const Field& field = field_named(name);
-    require(c.positions == "rotary" || text_of(field, c) == text_of(field, defaults),
-            [&] { return option_of(name) + " is for --positions rotary, and --positions is " + c.positions; });
+    require(c.positions == C::Positions::rotary || text_of(field, c) == text_of(field, defaults), [&] {
+      return option_of(name) + " is for --positions rotary, and --positions is " + text_of("positions", c);
+    });
   }
-  require(c.rotary_scaling != "none" || c.rotary_factor == 1,
+  require(c.rotary.scaling != nn::RotaryOptions::Scaling::none || c.rotary.factor == 1,
           "--rotary-factor is for --rotary-scaling linear or llama3, and --rotary-scaling is none");
-  require(c.rotary_scaling != "llama3" || c.rotary_low_turns < c.rotary_high_turns, [&] {
-    return "--rotary-low-turns " + shown(c.rotary_low_turns) + ": expected less than --rotary-high-turns " +
-           shown(c.rotary_high_turns);
+  require(c.rotary.scaling != nn::RotaryOptions::Scaling::llama3 || c.rotary.low_turns < c.rotary.high_turns, [&] {
+    return "--rotary-low-turns " + shown(c.rotary.low_turns) + ": expected less than --rotary-high-turns " +
+           shown(c.rotary.high_turns);
   });
-  if (c.positions != "rotary") return;
+  if (c.positions != C::Positions::rotary) return;
   require(c.head_size % 2 == 0, [&] {
     return "--positions rotary turns pairs of features: --head-size " + std::to_string(c.head_size) + " is odd";
   });
@@ -75,6 +78,23 @@ void check_rotary(const C& c) {
     return "--positions rotary turns pairs of features: --hidden " + std::to_string(c.hidden) +
            " is not divisible by 2 times --heads " + std::to_string(c.heads);
   });
+}
+
+/// Refuses an option of the other model.
+void check_model_has(const Field& field, const C& c) {
+  const std::string value = text_of(field, c), model = text_of("model", c), option = option_of(field.name);
+  const bool is_flag = std::holds_alternative<Access<bool>>(field.member);
+  for (const std::string_view each : parts_of(field.only, ' ')) {
+    const auto at = each.find('=');
+    const std::string_view owner = at == each.npos ? each : each.substr(at + 1);
+    const bool is_used = at == each.npos ? value != text_of(field, C()) : value == each.substr(0, at);
+    require(!is_used || owner.empty() || owner == model, [&] {
+      return (is_flag && value == "false" ? "--no-" + option.substr(2)
+              : field.choices.empty()     ? option
+                                          : option + " " + value) +
+             " is for a " + std::string(owner) + ", and --model is " + model;
+    });
+  }
 }
 
 /// Checks what only models of texts require, and what only one kind of them has.
@@ -92,26 +112,7 @@ void check_model(const Configuration& c) {
     return "--cp " + std::to_string(c.cp) + " is more than --sequence " + std::to_string(c.sequence) +
            ": a context-parallel rank needs at least one token";
   });
-  const bool is_decoder = c.model == "decoder";
-  const auto refuse = [&](bool wrong, const std::string& option, const char* of) {
-    require(!wrong, [&] { return option + " is for a " + of + ", and --model is " + c.model; });
-  };
-  refuse(!is_decoder && c.positions == "rotary", "--positions rotary", "decoder");
-  refuse(!is_decoder && c.key_heads != 0, "--key-heads", "decoder");
-  refuse(!is_decoder && c.activation == "swiglu", "--activation swiglu", "decoder");
-  refuse(!is_decoder && !c.tied_scores, "--no-tied-scores", "decoder");
-  refuse(is_decoder && c.pooling != "mean", "--pooling " + c.pooling, "classifier");
-  refuse(is_decoder && c.token_dropout != 0, "--token-dropout", "classifier");
-  refuse(is_decoder && c.score_scale != "head", "--score-scale " + c.score_scale, "classifier");
-  refuse(is_decoder && !c.final_norm, "--no-final-norm", "classifier");
-  refuse(is_decoder && c.positions == "none", "--positions none", "classifier");
-  refuse(is_decoder && c.norm_place == "after", "--norm-place after", "classifier");
-  refuse(is_decoder && c.embedding_norm, "--embedding-norm", "classifier");
-  refuse(is_decoder && c.token_types > 0, "--token-types", "classifier");
-  refuse(is_decoder && c.pooler, "--pooler", "classifier");
-  refuse(is_decoder && c.classifier_dropout != C().classifier_dropout, "--classifier-dropout", "classifier");
-  refuse(is_decoder && !c.label_column.empty(), "--label-column", "classifier");
-  refuse(is_decoder && !c.class_weights.empty(), "--class-weights", "classifier");
+  for (const Field& field : fields()) check_model_has(field, c);
   check_rotary(c);
   require(c.head_size > 0 || c.hidden % c.heads == 0, [&] {
     return "--hidden " + std::to_string(c.hidden) + " is not divisible by --heads " + std::to_string(c.heads);
@@ -137,14 +138,14 @@ void validate(const Configuration& c) {
   validate(grid_sizes(c));
   for (const char* name :
        {"dropout", "attention_dropout", "embedding_dropout", "classifier_dropout", "token_dropout"}) {
-    const double value = c.*std::get<double C::*>(field_named(name).member);
+    const double value = std::get<Access<double>>(field_named(name).member)(c);
     require(value < 1, [&] { return option_of(name) + " is 1, expected less than 1"; });
     require(value >= 0 || value == -1,
             [&] { return option_of(name) + " is " + shown(value) + ", expected -1, or 0 to 1"; });
   }
   require(c.momentum < 1, "--momentum is 1, expected less than 1");
-  require(c.optimizer == "sgd" || c.momentum == C().momentum,
-          [&] { return "--momentum is for --optimizer sgd, and --optimizer is " + c.optimizer; });
+  require(c.optimizer == OptimizerRule::sgd || c.momentum == C().momentum,
+          [&] { return "--momentum is for --optimizer sgd, and --optimizer is " + text_of("optimizer", c); });
   require(c.validation < 1, "--validation is 1, expected less than 1");
   require(c.patience == 0 || c.validation > 0,
           "--patience needs --validation, a part of the training samples to judge by");

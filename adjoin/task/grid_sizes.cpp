@@ -59,18 +59,18 @@ Configuration with_all_ranks(Configuration c) {
 }
 
 bool keeps_scores(const Configuration& c) {
-  return c.cp > 1 && c.cp_method == "gathered";
+  return c.cp > 1 && c.cp_method == nn::AttentionMethod::gathered;
 }
 
 std::vector<std::string> remarks(const Configuration& c) {
   std::vector<std::string> lines;
-  if (c.recompute == "attention" && !keeps_scores(c))
+  if (c.recompute == Recompute::attention && !keeps_scores(c))
     lines.push_back(std::string("--recompute attention acts like none: ") +
                     (c.cp == 1 ? "with --cp 1 attention keeps no scores" : "only --cp-method gathered keeps scores"));
   if (c.zero > 1 && c.dp * c.cp == 1)
     lines.push_back("--zero " + std::to_string(c.zero) +
                     " acts like 1: with --dp 1 and --cp 1 each matrix is on only one rank");
-  if (c.experts > 1 && c.top_k == 1 && c.normalise_gates)
+  if (c.experts.count > 1 && c.experts.top_k == 1 && c.experts.normalises_gates)
     lines.push_back(
         "--top-k 1: a gate of one expert is always 1, so routers learn by --balance-loss and --z-loss alone, unless "
         "--no-normalise-gates is given");

@@ -2,12 +2,9 @@
 
 #include <c10/core/ScalarType.h>
 
-#include <cstdint>
+#include "adjoin/task/configuration.hpp"
 
 namespace adjoin::train {
-
-/// The precision of the forward and backward pass.
-enum class Precision : uint8_t { fp64, fp32, bf16, fp16 };
 
 /// The type of weights, and of all computation except matrix products.
 inline at::ScalarType weight_type(Precision precision) {

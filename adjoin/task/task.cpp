@@ -83,20 +83,14 @@ void check_rows(const Configuration& c, const Task& task) {
 models::RowOptions row_options(const Configuration& c) {
   return {.split = c.sp,
           .axis = c.cp > 1 ? "cp" : "",
-          .method = c.cp == 1 || c.cp_method == "ring" ? nn::AttentionMethod::ring  // equal on one worker
-                    : c.cp_method == "ulysses"         ? nn::AttentionMethod::ulysses
-                                                       : nn::AttentionMethod::gathered,
-          .recompute_attention = c.recompute == "attention" && keeps_scores(c)};
+          .method = c.cp == 1 ? nn::AttentionMethod::ring : c.cp_method,  // all are equal on one worker
+          .recompute_attention = c.recompute == Recompute::attention && keeps_scores(c)};
 }
 
 models::ExpertOptions expert_options(const Configuration& c) {
-  return {.experts = c.experts,
-          .top_k = c.top_k > 0 ? c.top_k : std::min<int64_t>(2, c.experts),
-          .every = c.moe_every,
-          .normalises_gates = c.normalise_gates,
-          .balance_loss = c.balance_loss,
-          .z_loss = c.z_loss,
-          .axis = "ep"};
+  models::ExpertOptions experts = c.experts;
+  if (experts.top_k == 0) experts.top_k = std::min<int64_t>(2, experts.count);
+  return experts;
 }
 
 std::string content_of_file(const Task& task, std::string_view name) {
@@ -119,6 +113,14 @@ std::vector<Prediction> Task::predictions(const at::Tensor&, const MicroBatch&, 
 
 nlohmann::ordered_json Task::details(std::span<const double>) const {
   return nlohmann::ordered_json::object();
+}
+
+void check_known(const Configuration& configuration, const std::string& where) {
+  require(configuration.task.empty(), [&] {
+    return where + ": is of the task \"" + configuration.task +
+           "\" of another program, which alone can continue, evaluate and use it (train::train, train::evaluate, "
+           "train::predict); adjoin report, watch and checkpoint read its runs";
+  });
 }
 
 }  // namespace adjoin::train

@@ -118,6 +118,9 @@ class Task {
 
   /// A description of the model for people: "2 blocks of 64 features and 4 heads".
   virtual std::string description() const { return ""; }
+  /// How the names of the parameters begin that are drawn although a training begins with the model of another task of this
+  /// kind: those that mean something else there.
+  virtual std::vector<std::string> other_parameters(const Task& /*beginning*/) const { return {}; }
   /// The files in a model's folder that allow using the model without the data.
   virtual std::vector<TaskFile> files() const { return {}; }
 
@@ -159,6 +162,10 @@ void check_output_shape(const models::Segment& segment, const at::Tensor& output
 
 /// Throws: InvalidArgument where the samples of a task of one's own have too few rows for the configuration's --cp, or none
 void check_rows(const Configuration& configuration, const Task& task);
+
+/// Throws: InvalidArgument, in a sentence that begins with `where`, for the configuration of a task of one's own, which the
+/// program does not know
+void check_known(const Configuration& configuration, const std::string& where);
 
 /// Makes a task, in each process of a job.
 using TaskMaker = std::function<std::unique_ptr<Task>(const Configuration& configuration)>;

@@ -29,7 +29,7 @@ Vocabulary given_vocabulary(const Configuration& c) {
   }
   if (!c.from.empty()) {
     Vocabulary vocabulary;
-    read_model_folder(c.from, [&](const fs::path& folder) { vocabulary = read_vocabulary(folder); });
+    model_folder({c.from})->read([&](const fs::path& folder) { vocabulary = read_vocabulary(folder); });
     return vocabulary;
   }
   return data::named_text_vocabulary(c.vocab);
@@ -136,8 +136,7 @@ LanguageInput read_documents(const data::DocumentSource& source, Vocabulary voca
 }  // namespace
 
 std::shared_ptr<const data::TextVocabulary> read_vocabulary(const fs::path& folder) {
-  if (is_pretrained(folder)) return data::load_text_vocabulary(folder.string());
-  return data::load_text_vocabulary((folder / data::kVocabularyFile).string());
+  return data::load_text_vocabulary(model_folder({folder})->tokenizer(folder, {data::kVocabularyFile}).string());
 }
 
 LanguageInput read_language_input(const Configuration& c) {

@@ -43,7 +43,7 @@ TextSource own_texts(TextSource source, const Configuration& run, const std::str
 
 /// Warns if the model has learned from the texts that are measured, or from others of their files.
 void warn_of_learned(const TextSource& source, const Configuration& run, const std::vector<LearnedTexts>& learned) {
-  const bool is_decoder = run.model == "decoder";
+  const bool is_decoder = run.is_decoder();
   const auto measured = real_paths(files_of_texts(source.data, data::Part::test, is_decoder));
   const auto read = real_paths(files_of_texts(run.data, data::Part::train, is_decoder));
   const std::string content = content_of(source.data, data::Part::test, is_decoder);
@@ -56,7 +56,7 @@ void warn_of_learned(const TextSource& source, const Configuration& run, const s
 
 MeasuredTexts measured_texts(const TextSource& given, const std::string& test, const TrainedModel& model) {
   const Configuration& run = model.configuration;
-  const bool is_decoder = run.model == "decoder", names_none = given.data.empty() && test.empty();
+  const bool is_decoder = run.is_decoder(), names_none = given.data.empty() && test.empty();
   TextSource source = names_none ? own_texts(given, run, model.folder) : given;
   if (!test.empty()) source.data = test;
   const std::vector<LearnedTexts> learned = read_texts_file(model.texts_file);

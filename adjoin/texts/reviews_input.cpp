@@ -41,7 +41,7 @@ struct Given {
 /// The words of the model with which a training begins, and its classes if the texts have the same ones.
 Given given_by_beginning(const std::string& from, const TextSource& source) {
   Given given;
-  read_model_folder(from, [&](const std::filesystem::path& folder) {
+  model_folder({from})->read([&](const std::filesystem::path& folder) {
     Words words = read_words(folder);
     given = {std::move(words.tokenizer), std::move(words.classes)};
   });
@@ -132,30 +132,13 @@ void say_where_tokens_are(bool are_mapped, const std::string& trouble) {
     say(trouble.empty() ? "tokens kept in " + folder + " for the next start" : "tokens not kept: " + trouble);
 }
 
-/// If the file is missing, the model was saved when there were only two classes, negative and positive.
-data::ClassNames read_classes(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) {
-    require(std::filesystem::exists(path.parent_path()), [&] { return path.string() + ": the folder is gone"; });
-    return {};
-  }
-  try {
-    return data::ClassNames(Json::parse(read_text(path)).get<std::vector<std::string>>());
-  } catch (const nlohmann::json::exception&) {
-    throw InvalidArgument(path.string() + ": this is not a list of names");
-  } catch (const InvalidArgument& error) {
-    throw InvalidArgument(path.string() + ": " + error.what());
-  }
-}
-
 }  // namespace
 
 Words read_words(const std::filesystem::path& folder) {
-  if (is_pretrained(folder))
-    return {data::WordPiece::load(folder.string()), data::ClassNames(read_pretrained_classes(folder))};
-  const bool is_plain = !std::filesystem::is_regular_file(folder / data::WordPiece::kFile);
-  const std::filesystem::path file = folder / (is_plain ? data::WordPiece::kPlainFile : data::WordPiece::kFile);
-  return {data::WordPiece::load(file.string()), read_classes(folder / kClassesFile),
-          text_or_nothing(folder / kTextsFile)};
+  const auto model = model_folder({folder});
+  return {
+      data::WordPiece::load(model->tokenizer(folder, {data::WordPiece::kFile, data::WordPiece::kPlainFile}).string()),
+      model->classes(folder), text_or_nothing(folder / kTextsFile)};
 }
 
 TrainingInput read_training_input(const Configuration& c) {

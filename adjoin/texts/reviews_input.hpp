@@ -7,6 +7,7 @@
 #include "adjoin/data/token_store.hpp"
 #include "adjoin/data/tokenizer/wordpiece.hpp"
 #include "adjoin/task/configuration.hpp"
+#include "adjoin/task/model_folder.hpp"
 #include "adjoin/task/text_source.hpp"
 
 namespace adjoin::train {
@@ -17,9 +18,6 @@ struct Words {
   data::ClassNames classes;
   std::string texts_file = {};  // the content of kTextsFile; "" if the model's folder has none
 };
-
-/// The file with the names of the classes, in a model's folder.
-inline constexpr const char* kClassesFile = "classes.json";
 
 /// Reads them from a model's folder, or from one of transformers. Throws: InvalidArgument where a file is missing or not valid
 Words read_words(const std::filesystem::path& folder);

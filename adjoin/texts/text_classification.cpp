@@ -112,6 +112,12 @@ std::string TextClassification::description() const {
   return counted(c.layers, "block") + " of " + counted(c.hidden, "feature") + " and " + counted(c.heads, "head");
 }
 
+std::vector<std::string> TextClassification::other_parameters(const Task& beginning) const {
+  const auto& other = dynamic_cast<const TextClassification&>(beginning);
+  if (other.input_.classes.names() == input_.classes.names()) return {};
+  return {"classifier.row."};
+}
+
 std::vector<TaskFile> TextClassification::files() const {
   std::vector<TaskFile> files = {{input_.tokenizer.file(), input_.tokenizer.content()},
                                  {kClassesFile, nlohmann::json(input_.classes.names()).dump(2) + "\n"}};

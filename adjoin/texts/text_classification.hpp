@@ -33,6 +33,8 @@ class TextClassification : public Task {
   std::vector<double> tally(const at::Tensor& scores, const MicroBatch& batch) const override;
   std::vector<Measure> measures(double loss, std::span<const double> tally, double samples) const override;
   std::string description() const override;
+  /// The classifier's last layer, if the classes differ.
+  std::vector<std::string> other_parameters(const Task& beginning) const override;
   std::vector<TaskFile> files() const override;
 
   const data::WordPiece& tokenizer() const { return input_.tokenizer; }

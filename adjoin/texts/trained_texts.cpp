@@ -88,7 +88,7 @@ std::string texts_file_of(const Configuration& c) {
     read_checkpoint({c.resume, c.step}, {}, [&](const SavedCheckpoint& checkpoint) {
       learned = read_texts_file(text_or_nothing(checkpoint.folder / kTextsFile));
     });
-  const LearnedTexts now = learned_texts(c.data, c.test, c.model == "decoder");
+  const LearnedTexts now = learned_texts(c.data, c.test, c.is_decoder());
   if (!learned.empty() && learned.back() != now)
     warn("--data " + c.data + ": these are not the texts that the run in " + c.resume +
          " has learned from so far, so it may now learn from some that it held out");

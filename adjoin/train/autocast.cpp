@@ -1,4 +1,5 @@
 #include "adjoin/train/autocast.hpp"
+#include "adjoin/task/precision.hpp"
 
 #include <ATen/autocast_mode.h>
 

@@ -3,13 +3,16 @@
 #include <nlohmann/json.hpp>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/store/checkpoint.hpp"
 #include "adjoin/store/checkpoint_folders.hpp"
 #include "adjoin/store/output_file.hpp"
 #include "adjoin/store/read_checkpoint.hpp"
 #include "adjoin/store/read_text.hpp"
 #include "adjoin/store/state_sums.hpp"
 #include "adjoin/store/whole_checkpoint.hpp"
+#include "adjoin/task/configuration_file.hpp"
 #include "adjoin/task/grid_sizes.hpp"
+#include "adjoin/train/resume.hpp"
 #include "adjoin/train/run_state.hpp"
 #include "adjoin/train/saved_model.hpp"
 

@@ -15,6 +15,7 @@
 #include "adjoin/train/interrupt.hpp"
 #include "adjoin/train/prepared_run.hpp"
 #include "adjoin/train/progress.hpp"
+#include "adjoin/train/resume.hpp"
 #include "adjoin/train/saved_model.hpp"
 #include "adjoin/train/tasks.hpp"
 #include "adjoin/train/training_run.hpp"

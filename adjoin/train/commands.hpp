@@ -15,7 +15,7 @@ namespace adjoin::train {
 /// `adjoin train`: trains, evaluates, and writes the output folder. With `make` it trains your own task.
 ///
 /// `resume` may be "auto", as for the program. A resumed run takes everything from `configuration`; `configuration_to_resume`
-/// (storage/saved_model.hpp) gives that of the run itself.
+/// (resume.hpp) gives that of the run itself.
 /// Throws: InvalidArgument before anything is written; Interrupted after the checkpoint has been written.
 void train(const Configuration& configuration, const TaskMaker& make = {});
 

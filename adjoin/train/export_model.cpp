@@ -37,28 +37,10 @@ struct ExportedTensor {
   bool is_transposed;
 };
 
-/// The weights by our names. Those of a run are compared with their checksums.
-std::map<std::string, StackedTensor> tensors_of_saved(const SavedModel& saved) {
-  if (saved.weights) return saved.weights->tensors;
-  std::map<std::string, StackedTensor> tensors;
-  const auto open = [&](const fs::path& path) {
-    const auto file = std::make_shared<const SafetensorsFile>(path);
-    verify_sums(*file, path);
-    tensors.clear();
-    for (const auto& [name, shape] : file->shapes()) tensors.emplace(name, StackedTensor{{{file, name}}});
-  };
-  if (saved.is_finished)
-    open(saved.place.run / kWeightsFile);
-  else
-    read_checkpoint(saved.place, {},
-                    [&](const SavedCheckpoint& checkpoint) { open(checkpoint.folder / kWeightsFile); });
-  return tensors;
-}
-
 /// The family of a folder of transformers if it can express the model, else the first family that can.
 const Family& family_for(const SavedModel& saved) {
   std::vector<const Family*> candidates;
-  if (saved.weights) candidates.push_back(&family_of(read_config(saved.place.run)));
+  if (is_pretrained(saved.folder->path())) candidates.push_back(&family_of(read_config(saved.folder->path())));
   for (const Family& family : families()) candidates.push_back(&family);
   std::string reasons;
   for (const Family* family : candidates) {
@@ -67,7 +49,7 @@ const Family& family_for(const SavedModel& saved) {
     if (family->model == saved.configuration.model)
       reasons += (reasons.empty() ? "" : ", ") + std::string(family->model_type) + " has no " + reason;
   }
-  throw InvalidArgument(saved.place.run.string() + ": transformers has no such model: " + reasons);
+  throw InvalidArgument(saved.folder->path().string() + ": transformers has no such model: " + reasons);
 }
 
 /// How many of our tensor's rows each of the family's tensors has.
@@ -172,8 +154,8 @@ std::vector<std::string> classes_of(const Task& task) {
 
 std::vector<TaskFile> files_of_tokenizer(const SavedModel& saved, Json& config) {
   const auto* decoder = dynamic_cast<const LanguageModelling*>(saved.task.get());
-  if (saved.weights)
-    return copied_tokenizer_files(saved.place.run, decoder != nullptr ? &decoder->vocabulary() : nullptr, config);
+  if (is_pretrained(saved.folder->path()))
+    return copied_tokenizer_files(saved.folder->path(), decoder != nullptr ? &decoder->vocabulary() : nullptr, config);
   const int64_t context = context_of(saved.configuration);
   if (decoder != nullptr) return tokenizer_files(decoder->vocabulary(), context, config);
   return tokenizer_files(dynamic_cast<const TextClassification&>(*saved.task).tokenizer(), context, config);
@@ -213,7 +195,7 @@ ExportResult export_model(const ExportRequest& request) {
   check_place(out);
   const SavedModel saved = open_model({request.model, request.step});
   const Family& family = family_for(saved);
-  const std::map<std::string, StackedTensor> sources = tensors_of_saved(saved);
+  const std::map<std::string, StackedTensor> sources = saved.folder->weights();
   const auto shards = shards_of(exported_tensors(family, saved, sources, request.precision), request.shard_bytes);
   ExportResult result{.architecture = std::string(family.architecture), .files = std::ssize(shards)};
   Json places;
@@ -236,7 +218,7 @@ ExportResult export_model(const ExportRequest& request) {
     fs::create_directories(fresh);
     try {
       for (size_t i = 0; i < shards.size(); ++i)
-        write_shard(saved.place.run, fresh / shard_name(i, shards.size()), shards[i], sources);
+        write_shard(saved.folder->path(), fresh / shard_name(i, shards.size()), shards[i], sources);
       if (shards.size() > 1)
         write_atomically(fresh / "model.safetensors.index.json",
                          Json{{"metadata", {{"total_size", result.bytes}}}, {"weight_map", places}}.dump(2) + "\n");

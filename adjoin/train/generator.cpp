@@ -72,7 +72,8 @@ void generate(const GenerationRequest& request, const Readers& readers) {
   const SavedModel saved = open_model({request.model, request.step});
   const auto* task = dynamic_cast<const LanguageModelling*>(saved.task.get());
   require(task != nullptr, [&] {
-    return "--model " + request.model + ": is a " + saved.configuration.model + ", and only a decoder writes texts";
+    return "--model " + request.model + ": is a " + text_of("model", saved.configuration) +
+           ", and only a decoder writes texts";
   });
   const data::TextVocabulary& vocabulary = task->vocabulary();
   const int64_t context = context_of(saved.configuration);
@@ -87,7 +88,7 @@ void generate(const GenerationRequest& request, const Readers& readers) {
     const Grid grid(world, request.grid.shape());
     const at::TensorOptions tensor = tensor_options(configuration);
     const models::Model model(segments_here(stages, segments, grid), grid.at("pp", grid.coordinate("pp")), tensor);
-    read_weights(saved, world, parameters_of(stages, segments, model, grid, tensor));
+    saved.folder->read_weights(world, parameters_of(stages, segments, model, grid, tensor));
     const bool is_lone = prompts.size() == 1 && readers.piece && world.rank() == 0;
     WholeCharacters characters(is_lone ? readers.piece : nullptr);
     if (is_lone) characters.add(request.prompts.front());

@@ -5,27 +5,10 @@
 #include <string>
 #include <utility>
 
-#include "adjoin/base/error.hpp"
-
 namespace adjoin::train {
-namespace {
-
-constexpr NamedRule kRules[] = {
-    {"adamw", [](const Configuration&) { return parallel::adamw(); }},
-    {"sgd", [](const Configuration& c) { return parallel::sgd({.momentum = c.momentum}); }},
-};
-
-}  // namespace
-
-std::span<const NamedRule> rules() {
-  return kRules;
-}
-
 parallel::Rule rule_of(const Configuration& configuration) {
-  const auto* found = std::find_if(std::begin(kRules), std::end(kRules),
-                                   [&](const NamedRule& rule) { return rule.name == configuration.optimizer; });
-  if (found == std::end(kRules)) throw InternalError("optimizer " + configuration.optimizer + " is not in the table");
-  return found->make(configuration);
+  return configuration.optimizer == OptimizerRule::sgd ? parallel::sgd({.momentum = configuration.momentum})
+                                                       : parallel::adamw();
 }
 
 std::function<bool(const nn::Parameter&)> sums_in_backward(const Configuration& configuration,

@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "adjoin/models/segment.hpp"
@@ -10,15 +9,6 @@
 #include "adjoin/task/configuration.hpp"
 
 namespace adjoin::train {
-
-/// The name of a rule, and a function that makes it.
-struct NamedRule {
-  std::string_view name;
-  parallel::Rule (*make)(const Configuration& configuration);
-};
-
-/// The table of all rules, by the names of --optimizer.
-std::span<const NamedRule> rules();
 
 /// The rule that a configuration names.
 parallel::Rule rule_of(const Configuration& configuration);

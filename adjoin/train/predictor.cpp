@@ -11,6 +11,7 @@
 #include "adjoin/comm/values.hpp"
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/store/on_root.hpp"
+#include "adjoin/task/precision.hpp"
 #include "adjoin/train/saved_model.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "adjoin/train/workers.hpp"

@@ -11,6 +11,7 @@
 #include "adjoin/task/grid_sizes.hpp"
 #include "adjoin/task/traced_steps.hpp"
 #include "adjoin/train/progress.hpp"
+#include "adjoin/train/resume.hpp"
 #include "adjoin/train/schedule.hpp"
 #include "adjoin/train/stages.hpp"
 #include "adjoin/train/tasks.hpp"
@@ -42,8 +43,8 @@ void say_plan(const Configuration& c, const Task& task) {
   if (c.max_time > 0) say("ends after " + clock_time(c.max_time) + " at the latest");
   say(counted(grid_sizes(c).ranks(), "rank") + ": " + layout_text(c) +
       (c.backend == "mpi" || (c.backend == "auto" && started_by_mpi()) ? ", MPI processes" : ", threads"));
-  if (c.experts > 1)
-    say(counted(c.layers / c.moe_every, "block") + " with " + grouped(c.experts) + " experts, " +
+  if (c.experts.count > 1)
+    say(counted(c.layers / c.experts.every, "block") + " with " + grouped(c.experts.count) + " experts, " +
         grouped(expert_options(c).top_k) + " for each token");
   for (const std::string& remark : remarks(c)) say(remark);
   if (!c.resume.empty()) say("goes on from " + c.resume);
@@ -95,8 +96,8 @@ std::optional<SavedModel> beginning_of(const Configuration& configuration, const
   for (const std::string& name : drawn_anew(beginning, task, parameters_of(described_model(task))))
     drawn.insert(name.substr(0, name.rfind('.')));
   if (!drawn.empty()) say("draws by the seed what is missing or for other classes: " + joined(drawn));
-  if (beginning.weights && !beginning.weights->left_out.empty())
-    say("leaves out the weights of other heads: " + joined(beginning.weights->left_out));
+  if (const auto left_out = beginning.folder->left_out(); !left_out.empty())
+    say("leaves out the weights of other heads: " + joined(left_out));
   return beginning;
 }
 

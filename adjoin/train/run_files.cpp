@@ -4,9 +4,11 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/store/checkpoint.hpp"
 #include "adjoin/store/checkpoint_folders.hpp"
 #include "adjoin/store/output_file.hpp"
 #include "adjoin/store/read_text.hpp"
+#include "adjoin/task/configuration_file.hpp"
 #include "adjoin/train/saved_model.hpp"
 #include "adjoin/train/summary.hpp"
 #include "adjoin/train/tasks.hpp"

@@ -1,21 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
-#include <string_view>
 
 #include "adjoin/task/configuration.hpp"
 
 namespace adjoin::train {
-
-/// How the learning rate falls after the warm-up.
-struct Schedule {
-  std::string_view name;
-  double (*height)(double progress);  ///< of progress from 0 to 1, beginning at 1; 1 is the highest rate, 0 the final
-};
-
-/// The table of all schedules, by the names of --schedule.
-std::span<const Schedule> schedules();
 
 /// The steps of the whole training, for `samples` samples an epoch.
 int64_t total_steps(const Configuration& configuration, int64_t samples);

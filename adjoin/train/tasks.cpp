@@ -14,22 +14,14 @@ namespace {
 
 // Another task needs its own file and a row here.
 constexpr TaskKind kKinds[] = {
-    {"classifier", TextClassification::make, TextClassification::open},
-    {"decoder", LanguageModelling::make, LanguageModelling::open},
+    {ModelKind::classifier, TextClassification::make, TextClassification::open},
+    {ModelKind::decoder, LanguageModelling::make, LanguageModelling::open},
 };
 
 }  // namespace
 
 std::vector<std::string> files_of_tasks() {
   return {data::WordPiece::kPlainFile, data::WordPiece::kFile, kClassesFile, kTextsFile, data::kVocabularyFile};
-}
-
-void check_known(const Configuration& configuration, const std::string& where) {
-  require(configuration.task.empty(), [&] {
-    return where + ": is of the task \"" + configuration.task +
-           "\" of another program, which alone can continue, evaluate and use it (train::train, train::evaluate, "
-           "train::predict); adjoin report, watch and checkpoint read its runs";
-  });
 }
 
 std::unique_ptr<Task> make_task(Configuration& configuration, const TaskMaker& make) {
@@ -45,10 +37,7 @@ std::unique_ptr<Task> make_task(Configuration& configuration, const TaskMaker& m
 
 const TaskKind& task_kind(const Configuration& configuration) {
   check_known(configuration, "the configuration");
-  const auto* kind = std::find_if(std::begin(kKinds), std::end(kKinds),
-                                  [&](const TaskKind& k) { return k.model == configuration.model; });
-  require(kind != std::end(kKinds), [&] { return "--model is \"" + configuration.model + "\", which is not a task"; });
-  return *kind;
+  return *std::ranges::find(kKinds, configuration.model, &TaskKind::model);
 }
 
 }  // namespace adjoin::train

@@ -13,7 +13,7 @@ namespace adjoin::train {
 
 /// A kind of task that the program has, by the name of its model: the value of `--model`.
 struct TaskKind {
-  std::string_view model;
+  ModelKind model;
   /// Makes the task with the data that the configuration names; a resumed run uses its checkpoint's vocabulary.
   std::unique_ptr<Task> (*make)(const Configuration& configuration);
   /// Makes the task of a model in a folder, without data. Throws: InvalidArgument where a file that files() wrote is missing
@@ -30,9 +30,5 @@ const TaskKind& task_kind(const Configuration& configuration);
 /// knows.
 /// Throws: InvalidArgument where the configuration is not valid for it
 std::unique_ptr<Task> make_task(Configuration& configuration, const TaskMaker& make);
-
-/// Throws: InvalidArgument, in a sentence that begins with `where`, for the configuration of a task of one's own, which the
-/// program does not know
-void check_known(const Configuration& configuration, const std::string& where);
 
 }  // namespace adjoin::train

@@ -17,6 +17,7 @@
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/parallel/copies.hpp"
 #include "adjoin/task/grid_sizes.hpp"
+#include "adjoin/task/precision.hpp"
 #include "adjoin/train/autocast.hpp"
 #include "adjoin/train/backward_slices.hpp"
 #include "adjoin/train/interrupt.hpp"
@@ -42,7 +43,7 @@ bool any_interrupted(const Communicator& world) {
 
 std::vector<models::Segment> segments_of(const Configuration& configuration, const Task& task) {
   std::vector<models::Segment> segments = task.segments();
-  if (configuration.recompute == "segment")
+  if (configuration.recompute == Recompute::segment)
     for (size_t i = 0; i + 1 < segments.size(); ++i)  // the last one's backward comes next
       segments[i].recomputes = true;
   return segments;

@@ -22,8 +22,8 @@
 #include "adjoin/store/read_text.hpp"
 #include "adjoin/store/together.hpp"
 #include "adjoin/task/traced_steps.hpp"
+#include "adjoin/train/resume.hpp"
 #include "adjoin/train/run_files.hpp"
-#include "adjoin/train/saved_model.hpp"
 #include "adjoin/train/training_order.hpp"
 
 namespace adjoin::train {
@@ -67,7 +67,7 @@ bool is_beside_learning(const Field& field) {
 /// happened.
 void check_learns_nothing_new(const Configuration& saved, const Configuration& given) {
   for (const Field& field : fields()) {
-    const bool differs = std::visit([&](auto member) { return saved.*member != given.*member; }, field.member);
+    const bool differs = std::visit([&](auto member) { return member(saved) != member(given); }, field.member);
     require(!differs || is_beside_learning(field), [&] {
       return "--resume " + given.resume + ": the run is over, so " + option_of(field.name) +
              " would change nothing; more " + (given.steps > 0 ? "--steps" : "--epochs") +
@@ -327,7 +327,7 @@ void TrainingRun::save_checkpoint() {
       .state = to_json(state_)};
   if (!best_.empty()) content.states.push_back({kBestFile, best_});
   content.state[kCheckpointKey] = content.name;
-  const bool in_background = configuration_.save == "background";
+  const bool in_background = configuration_.save == SaveMode::background;
   save_.emplace(CheckpointSave::Place{configuration_.out, state_.step, configuration_.keep}, content, world_,
                 /*copies=*/in_background);
   if (!in_background) finish_save();

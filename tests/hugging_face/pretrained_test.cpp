@@ -43,12 +43,12 @@ class GivenBatch : public Task {
     configuration_.precision = Precision::fp64;
     configuration_.sequence = configuration_.context;
     configuration_.dropout = configuration_.attention_dropout = 0;
-    configuration_.embedding_dropout = configuration_.classifier_dropout = 0;
+    configuration_.embedding_dropout = configuration_.classifier.dropout = 0;
     classes_ = static_cast<int64_t>(one.classes.size());
   }
 
   Configuration& configuration() { return configuration_; }
-  bool is_decoder() const { return configuration_.model == "decoder"; }
+  bool is_decoder() const { return configuration_.is_decoder(); }
   models::TransformerOptions options() const { return transformer_options(configuration_, 1); }
 
   int64_t size(data::Part) const override { return std::ssize(lengths_); }
@@ -206,11 +206,11 @@ TEST(Pretrained, writes_texts_as_transformers_does) {
 /// The logits of a text with the model of a folder.
 at::Tensor logits_with(const std::filesystem::path& folder, const at::Tensor& ids) {
   Configuration c = read_pretrained(folder);
-  c.dropout = c.attention_dropout = c.embedding_dropout = c.classifier_dropout = 0;
+  c.dropout = c.attention_dropout = c.embedding_dropout = c.classifier.dropout = 0;
   const models::TransformerOptions options = transformer_options(c, 1);
   const auto classes = std::ssize(read_pretrained_classes(folder));
-  models::Model model(c.model == "decoder" ? models::decoder(options, c.tied_scores)
-                                           : models::text_classifier(options, classifier_options(c, classes)),
+  models::Model model(c.is_decoder() ? models::decoder(options, c.tied_scores)
+                                     : models::text_classifier(options, classifier_options(c, classes)),
                       Grid(Communicator(), grid_sizes(c).shape()), at::kDouble);
   const std::vector<nn::Parameter> parameters = parameters_of(model);
   const FamilyWeights weights = find_pretrained_weights(folder, shapes_of(parameters));

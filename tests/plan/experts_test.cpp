@@ -14,7 +14,7 @@ using namespace adjoin::testing;
 
 Configuration with_experts(const std::string& model, Precision precision) {
   Configuration c = large(model, precision);
-  c.experts = 8;
+  c.experts.count = 8;
   return c;
 }
 
@@ -34,9 +34,9 @@ TEST(PlanOfExperts, tells_calls_and_within_a_tenth_memory_where_routing_is_even)
         if (c.dp % ep != 0) continue;
         c.ep = ep;
         c.zero = 1 + ep % 3;
-        c.recompute = ep == 2 ? "segment" : "none";
+        c.recompute = ep == 2 ? Recompute::segment : Recompute::none;
         const std::unique_ptr<Task> task =  // equally long ones of a classifier
-            c.model == "decoder" ? task_of(c) : random_task(c, c.batch, [&](int64_t) { return c.sequence; });
+            c.is_decoder() ? task_of(c) : random_task(c, c.batch, [&](int64_t) { return c.sequence; });
         const RankPlan plan = planned(c, *task, world);
         const Seen seen = seen_with_even_experts(c, *task, world);
         const std::string what = std::string(model) + " on " + grid_sizes(c).to_string();
@@ -71,7 +71,7 @@ TEST(Experts, are_told_by_a_step_and_an_evaluation) {
   for_each_world({1, 2, 4}, [](const Communicator& world) {
     Configuration c = with_experts("decoder", Precision::fp64);
     c.hidden = 32;
-    c.moe_every = 2;  // the second of three blocks
+    c.experts.every = 2;  // the second of three blocks
     c.dp = world.size();
     c.ep = world.size() / 2 * 2 == world.size() ? 2 : 1;
     const std::unique_ptr<Task> task = task_of(c);

@@ -21,7 +21,7 @@ Configuration small(int64_t experts) {
   c.sequence = 8;
   c.batch = 6;
   c.vocabulary_size = 64;
-  c.experts = experts;
+  c.experts.count = experts;
   return c;
 }
 
@@ -31,7 +31,7 @@ std::vector<models::Segment> segments_for(const Configuration& c) {
 
 /// What a configuration comes to: what changes nothing there is as by default.
 std::string canonical(Configuration c) {
-  if (c.cp == 1) c.cp_method = "ring";
+  if (c.cp == 1) c.cp_method = nn::AttentionMethod::ring;
   if (c.pp == 1) c.pipeline = "1f1b";
   return options_of(c);
 }
@@ -42,16 +42,18 @@ std::set<std::string> accepted_of(const Configuration& base, int64_t ranks) {
   Configuration c = base;
   const auto add_uses = [&] {
     for (const bool sp : {false, true})
-      for (const char* method : {"ring", "ulysses", "gathered"})
+      for (const auto method : {nn::AttentionMethod::ring, nn::AttentionMethod::ulysses, nn::AttentionMethod::gathered})
         for (const int64_t zero : {1, 2, 3})
-          for (const char* recompute : {"none", "attention", "segment"})
+          for (const auto recompute : {train::Recompute::none, train::Recompute::attention, train::Recompute::segment})
             for (const char* name : {"gpipe", "1f1b", "interleaved", "zb-h1"})
               for (const int64_t chunks : {1, 2, 3, 4})
                 for (const int64_t microbatches : {1, 2, 3, 4, 6}) {
                   c.sp = sp, c.cp_method = method, c.zero = zero, c.recompute = recompute;
                   c.pipeline = name, c.chunks = chunks, c.microbatches = microbatches;
                   // What stands once, though train takes it twice.
-                  if (c.recompute == "attention" && (c.cp == 1 || c.cp_method != "gathered")) continue;
+                  if (c.recompute == train::Recompute::attention &&
+                      (c.cp == 1 || c.cp_method != nn::AttentionMethod::gathered))
+                    continue;
                   if (c.zero > 1 && c.dp * c.cp == 1) continue;
                   if (c.pp == 1 && (c.pipeline != "1f1b" || c.chunks > 1 || c.microbatches > 1)) continue;
                   // What is tried of many.
@@ -93,7 +95,7 @@ TEST(PlannedLayouts, are_all_that_train_takes_and_no_others) {
 TEST(PlannedLayouts, keep_what_is_fixed) {
   Configuration base = small(1);
   base.zero = 2;
-  base.recompute = "segment";
+  base.recompute = train::Recompute::segment;
   base.microbatches = 3;
   for (const Configuration& c : candidates(base, 4, {"zero", "recompute", "microbatches"}, 5).layouts) {
     EXPECT_EQ(c.zero, 2);
@@ -120,7 +122,7 @@ TEST(PlannedLayouts, of_many_ranks_are_few_and_say_what_was_left_out) {
 TEST(PlannedLayouts, are_told_as_options) {
   Configuration c = small(1);
   EXPECT_EQ(options_of(c), "--dp 1");
-  c.dp = 2, c.tp = 2, c.sp = true, c.zero = 3, c.recompute = "segment";
+  c.dp = 2, c.tp = 2, c.sp = true, c.zero = 3, c.recompute = train::Recompute::segment;
   EXPECT_EQ(options_of(c), "--dp 2 --tp 2 --sp --zero 3 --recompute segment");
 }
 

@@ -33,13 +33,13 @@ Configuration tiny(const std::string& preset) {
   c.sequence = 16;
   c.batch = 4;
   c.vocabulary_size = 64;
-  c.save = "wait";
+  c.save = train::SaveMode::wait;
   c.threads_per_rank = 1;
   return c;
 }
 
 std::unique_ptr<train::Task> make(const Configuration& c) {
-  if (c.model == "decoder") return testing::random_task(c, 4, [&](int64_t) { return 2 * c.sequence; });
+  if (c.is_decoder()) return testing::random_task(c, 4, [&](int64_t) { return 2 * c.sequence; });
   return testing::random_task(c, 8, [](int64_t i) { return 16 - i; });
 }
 

@@ -35,12 +35,12 @@ Configuration drawn(uint64_t seed) {
   c.precision =
       random.one_of(std::vector{Precision::fp32, Precision::bf16, Precision::fp32, Precision::bf16, Precision::fp64});
   c.attention_dropout = random.chance(30) ? 0.1 : 0;
-  c.norm = name({"layer", "rms"});
-  c.optimizer = name({"adamw", "adamw", "sgd"});
-  if (c.model == "decoder") {
+  set("norm", name({"layer", "rms"}), c);
+  set("optimizer", name({"adamw", "adamw", "sgd"}), c);
+  if (c.is_decoder()) {
     c.tied_scores = random.chance(60);
-    c.positions = name({"learned", "rotary"});
-    c.activation = name({"gelu", "swiglu"});
+    set("positions", name({"learned", "rotary"}), c);
+    set("activation", name({"gelu", "swiglu"}), c);
   }
   for (int64_t left = 1 + static_cast<int64_t>(seed % 4); left > 1;) {
     const int64_t factor = left % 2 == 0 ? 2 : left;
@@ -48,27 +48,27 @@ Configuration drawn(uint64_t seed) {
     left /= factor;
   }
   if (random.chance(20)) {
-    c.experts = 4;
+    c.experts.count = 4;
     c.ep = c.dp % 2 == 0 && random.chance(60) ? 2 : 1;
   }
   c.sp = c.tp > 1 && random.chance(50);
   // A plan takes it that the other ranks have as many rows for the experts as its own.
-  if (c.experts > 1) c.sequence -= c.sequence % (2 * c.cp * c.tp);
+  if (c.experts.count > 1) c.sequence -= c.sequence % (2 * c.cp * c.tp);
   c.zero = number({1, 2, 3});
-  c.cp_method = name({"ring", "ulysses", "gathered"});
-  c.recompute = name({"none", "none", "segment", "attention"});
+  set("cp_method", name({"ring", "ulysses", "gathered"}), c);
+  set("recompute", name({"none", "none", "segment", "attention"}), c);
   c.pipeline = name({"1f1b", "gpipe", "zb-h1", "interleaved"});
   if (c.pipeline == "interleaved") c.chunks = c.layers + 2 >= 2 * c.pp ? 2 : 1;
   c.microbatches = c.pp > 1 ? number({1, 2, 4, 5}) : number({1, 1, 2, 3});
   // Every rank has samples, of uneven numbers where experts need not get equally many rows.
   c.batch = c.dp * c.microbatches * number({1, 2, 4});
-  if (c.experts == 1) c.batch += number({0, 1, 2});
+  if (c.experts.count == 1) c.batch += number({0, 1, 2});
   return c;
 }
 
 /// The options that are not the defaults.
 std::string options_of(const Configuration& c) {
-  std::string text = c.model;
+  std::string text = text_of("model", c);
   for (const Field& field : fields())
     if (const std::string value = text_of(field, c);
         field.group != "Output" && value != text_of(field, Configuration()))
@@ -78,8 +78,9 @@ std::string options_of(const Configuration& c) {
 
 /// A task of texts of nearly equal lengths; of equal ones where experts get as many rows of each.
 std::unique_ptr<Task> drawn_task(const Configuration& c) {
-  return c.experts > 1 && c.model == "classifier" ? random_task(c, c.batch, [&](int64_t) { return c.sequence; })
-                                                  : task_of(c);
+  return c.experts.count > 1 && c.model == ModelKind::classifier
+             ? random_task(c, c.batch, [&](int64_t) { return c.sequence; })
+             : task_of(c);
 }
 
 TEST(RandomPlans, tell_calls_and_within_a_tenth_memory) {

@@ -54,7 +54,7 @@ Configuration uneven(const std::string& model, Precision precision) {
   c.sequence = 12;
   c.batch = 7;
   c.vocabulary_size = 51;
-  c.positions = "learned";
+  c.positions = models::TransformerOptions::Positions::learned;
   return c;
 }
 
@@ -73,8 +73,8 @@ std::vector<Configuration> layouts_of(const Configuration& base, int ranks) {
         c.tp = tp;
         c.sp = sp;
         constexpr const char* kMethods[] = {"ring", "ulysses", "gathered"};
-        c.cp_method = kMethods[(cp + 2 * tp + sp) % 3];
-        c.recompute = (cp + sp) % 2 == 0 ? "none" : "segment";
+        set("cp_method", kMethods[(cp + 2 * tp + sp) % 3], c);
+        c.recompute = (cp + sp) % 2 == 0 ? Recompute::none : Recompute::segment;
         c.zero = 1 + (cp + 2 * tp + sp) % 3;
       }
   const auto count = layouts.size();  // each with a pipeline where dp has the ranks for it
@@ -133,8 +133,8 @@ TEST(PlanStep, tells_within_a_tenth_how_much_memory_split_rows_and_recomputation
         for (const char* recompute : {"none", "segment"}) {
           if (c.pp > 1) continue;  // below, of models that are large beside what waits to be taken
           Configuration with = c;
-          with.recompute = recompute;
-          with.precision = in_turn(model, with.recompute == "segment");
+          set("recompute", recompute, with);
+          with.precision = in_turn(model, with.recompute == Recompute::segment);
           const std::unique_ptr<Task> task = task_of(with);
           const RankPlan plan = planned(with, *task, world);
           const auto peak = static_cast<double>(seen_in_a_step(with, *task, world).peak);
@@ -175,7 +175,7 @@ TEST(PlanStep, knows_how_often_gradients_of_shared_shards_are_summed) {
         c.tp = world.size() / 2;
         c.zero = 3;
         c.pipeline = schedule;
-        c.recompute = recompute;
+        set("recompute", recompute, c);
         c.microbatches = 2;
         if (grid_sizes(c).ranks() != world.size()) return;
         const std::unique_ptr<Task> task = task_of(c);

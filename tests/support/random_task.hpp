@@ -26,7 +26,7 @@ inline std::unique_ptr<train::Task> random_task(const train::Configuration& c, i
     for (int64_t t = 0; t < length(i); ++t) ids.push_back((i * 31 + t * t * 7) % words);
     return ids;
   };
-  if (c.model == "classifier") {
+  if (c.model == train::ModelKind::classifier) {
     data::TokenStoreBuilder builder(c.vocabulary_size);
     for (int64_t i = 0; i < texts; ++i) builder.add(tokens(i, c.vocabulary_size), i % 2);
     const data::TokenStore store = builder.finish();

@@ -25,7 +25,7 @@ using testing::random_task;
 
 /// A batch of samples that are nearly as long as a sequence.
 inline std::unique_ptr<Task> task_of(const Configuration& c) {
-  if (c.model == "decoder") return random_task(c, 1, [&](int64_t) { return c.batch * c.sequence; });
+  if (c.is_decoder()) return random_task(c, 1, [&](int64_t) { return c.batch * c.sequence; });
   return random_task(c, c.batch, [&](int64_t i) { return c.sequence - i % 3; });
 }
 

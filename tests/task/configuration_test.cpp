@@ -97,22 +97,24 @@ TEST(Configuration, is_refused_with_the_option_what_was_expected_and_what_came) 
   EXPECT_EQ(message([](auto& c) { c.cp = 257; }),
             "--cp 257 is more than --sequence 256: a context-parallel rank needs at least one token");
   EXPECT_EQ(message([](auto& c) { c.sp = true; }), "--sp splits rows over tensor-parallel ranks, and --tp is 1");
-  EXPECT_EQ(message([](auto& c) { c.cp_method = "star"; }),
+  EXPECT_EQ(message([](auto& c) { set("cp_method", "star", c); }),
             "--cp-method is \"star\", expected one of ring, ulysses, gathered");
-  EXPECT_THAT(message([](auto& c) { c.recompute = "all"; }), HasSubstr("expected one of none, attention, segment"));
+  EXPECT_THAT(message([](auto& c) { set("recompute", "all", c); }),
+              HasSubstr("expected one of none, attention, segment"));
   EXPECT_THAT(message([](auto& c) { c.dropout = 1; }), HasSubstr("--dropout is 1, expected less"));
   EXPECT_THAT(message([](auto& c) { c.dropout = -0.1; }), HasSubstr("--dropout is -0.1, expected 0 to 1"));
   EXPECT_THAT(message([](auto& c) { c.token_dropout = 2; }), HasSubstr("--token-dropout is 2"));
   EXPECT_THAT(message([](auto& c) { c.lr = 0; }), HasSubstr("--lr is 0"));
   EXPECT_EQ(message([](auto& c) { c.momentum = 1; }), "--momentum is 1, expected less than 1");
   EXPECT_EQ(message([](auto& c) { c.momentum = 0.5; }), "--momentum is for --optimizer sgd, and --optimizer is adamw");
-  EXPECT_EQ(message([](auto& c) { c.optimizer = "adam"; }), "--optimizer is \"adam\", expected one of adamw, sgd");
+  EXPECT_EQ(message([](auto& c) { set("optimizer", "adam", c); }),
+            "--optimizer is \"adam\", expected one of adamw, sgd");
   EXPECT_THAT(message([](auto& c) { c.lr = std::numeric_limits<double>::quiet_NaN(); }), HasSubstr("--lr is nan"));
   EXPECT_EQ(message([](auto& c) {
               c = configuration_from_json({{"precision", "fp8"}});
             }),
             "--precision is \"fp8\", expected one of fp64, fp32, bf16, fp16");
-  EXPECT_THAT(message([](auto& c) { c.pooling = "cls|mean"; }), HasSubstr("expected one of cls, mean"));
+  EXPECT_THAT(message([](auto& c) { set("pooling", "cls|mean", c); }), HasSubstr("expected one of cls, mean"));
   EXPECT_THAT(message([](auto& c) { c.backend = ""; }), HasSubstr("expected one of auto, threads, mpi"));
   EXPECT_EQ(message([](auto& c) { c.out = "run\xff"; }), "--out is not UTF-8");
 }

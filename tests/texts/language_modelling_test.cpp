@@ -75,7 +75,7 @@ std::vector<double> losses_of(const Configuration& c, const Communicator& world)
 TEST(LanguageModelling, trains_the_same_model_in_every_layout) {
   for (const char* positions : {"rotary", "learned"}) {
     Configuration one = uneven_decoder();
-    one.positions = positions;
+    set("positions", positions, one);
     const std::vector<double> expected = losses_of(one, Communicator());
     EXPECT_LT(expected[11], expected[0]) << "nothing was learned, so agreement would mean little";
     for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {

@@ -31,7 +31,7 @@ Gradients step(Configuration c, const Communicator& world, const Trial& trial) {
 
 Configuration of(const std::string& model) {
   Configuration c = configuration_of(model == "decoder" ? "gpt-tiny" : "tiny");
-  c.model = model;
+  set("model", model, c);
   c.precision = Precision::fp64;
   c.layers = 1;
   c.hidden = 12;
@@ -39,7 +39,7 @@ Configuration of(const std::string& model) {
   c.vocabulary_size = 50;
   c.sequence = 12;
   c.batch = 6;
-  c.optimizer = "sgd";
+  c.optimizer = OptimizerRule::sgd;
   c.momentum = c.weight_decay = c.clip = 0;
   return c;
 }
@@ -56,13 +56,20 @@ const std::vector<NamedLayout>& layouts() {
       {"tp of 3 and dp", [](Configuration& c) { c.tp = 3, c.dp = 2; }},
       {"sp", [](Configuration& c) { c.tp = 2, c.sp = true; }, true},
       {"cp by a ring", [](Configuration& c) { c.cp = 2; }},
-      {"cp gathered, with tp", [](Configuration& c) { c.cp = 2, c.tp = 2, c.cp_method = "gathered"; }},
-      {"cp by ulysses, with dp", [](Configuration& c) { c.cp = 2, c.dp = 2, c.cp_method = "ulysses"; }},
-      {"cp by ulysses, with sp", [](Configuration& c) { c.cp = 3, c.tp = 2, c.sp = true, c.cp_method = "ulysses"; }},
-      {"recompute of segments", [](Configuration& c) { c.tp = 2, c.recompute = "segment", c.layers = 2; }, true},
-      {"recompute of segments, with sp", [](Configuration& c) { c.tp = 2, c.sp = true, c.recompute = "segment"; }},
+      {"cp gathered, with tp",
+       [](Configuration& c) { c.cp = 2, c.tp = 2, c.cp_method = nn::AttentionMethod::gathered; }},
+      {"cp by ulysses, with dp",
+       [](Configuration& c) { c.cp = 2, c.dp = 2, c.cp_method = nn::AttentionMethod::ulysses; }},
+      {"cp by ulysses, with sp",
+       [](Configuration& c) { c.cp = 3, c.tp = 2, c.sp = true, c.cp_method = nn::AttentionMethod::ulysses; }},
+      {"recompute of segments", [](Configuration& c) { c.tp = 2, c.recompute = Recompute::segment, c.layers = 2; },
+       true},
+      {"recompute of segments, with sp",
+       [](Configuration& c) { c.tp = 2, c.sp = true, c.recompute = Recompute::segment; }},
       {"recompute of attention",
-       [](Configuration& c) { c.cp = 2, c.cp_method = "gathered", c.recompute = "attention"; }},
+       [](Configuration& c) {
+         c.cp = 2, c.cp_method = nn::AttentionMethod::gathered, c.recompute = Recompute::attention;
+       }},
   };
   return all;
 }
@@ -76,11 +83,12 @@ TEST(ChangedMovements, of_the_models_are_refused_by_the_first_step) {
         if (std::string(model) == "decoder" && std::string(pooling) == "cls") continue;
         if (!is_deep && (!layout.quick || std::string(pooling) == "cls")) continue;
         Configuration c = of(model);
-        if (c.model == "classifier") c.pooling = pooling;
+        if (c.model == ModelKind::classifier) set("pooling", pooling, c);
         layout.set(c);
         try_changes(std::string(model) + ", " + pooling + ", " + layout.name,
                     [&](const Communicator& world, const Trial& trial) { return step(c, world, trial); },
-                    {.ranks = static_cast<int>(c.dp * c.cp * c.tp), .by_line = c.recompute != "none"}, {&tried, 1});
+                    {.ranks = static_cast<int>(c.dp * c.cp * c.tp), .by_line = c.recompute != Recompute::none},
+                    {&tried, 1});
       }
   tried.report("models");
   EXPECT_GT(tried.wrong, 20);

@@ -85,7 +85,7 @@ Configuration drawn(Configuration c, int ranks, std::mt19937& random) {
   std::erase_if(divisors, [&](int64_t d) { return ranks / c.tp / c.cp % d != 0; });
   c.pp = one_of(divisors);
   c.dp = ranks / (c.tp * c.cp * c.pp);
-  std::erase_if(divisors, [&](int64_t d) { return c.dp % d != 0 || c.experts % d != 0; });
+  std::erase_if(divisors, [&](int64_t d) { return c.dp % d != 0 || c.experts.count % d != 0; });
   c.ep = one_of(divisors);
   c.pipeline = one_of(std::vector<std::string>{"gpipe", "1f1b", "interleaved", "zb-h1"});
   if (c.pipeline == "interleaved" && c.pp <= 2) c.chunks = 2;  // of five segments
@@ -102,12 +102,12 @@ TEST(Layouts, train_the_same_model_whatever_lies_where) {
     for (const char* variant : {"first", "second"}) {
       Configuration one = odd_sizes(model);
       const bool is_first = std::string(variant) == "first";
-      if (one.model == "decoder") {
-        one.positions = is_first ? "rotary" : "learned";
-        one.activation = is_first ? "swiglu" : "gelu";
+      if (one.is_decoder()) {
+        set("positions", is_first ? "rotary" : "learned", one);
+        set("activation", is_first ? "swiglu" : "gelu", one);
         one.hidden = 40;  // heads of an even size
       } else {
-        one.pooling = is_first ? "cls" : "mean";
+        set("pooling", is_first ? "cls" : "mean", one);
       }
       const std::vector<double> expected = losses_in(one, Communicator());
       EXPECT_LT(expected[kLayoutSteps - 1], expected[0]) << "nothing was learned, so agreement would mean little";
@@ -132,10 +132,10 @@ TEST(Layouts, train_the_same_experts_whatever_lies_where) {
     one.hidden = 10;
     one.layers = 2;
     one.batch = 5;
-    one.experts = model == std::string("decoder") ? 4 : 6;
-    one.top_k = model == std::string("decoder") ? 1 : 2;
-    one.normalise_gates = model != std::string("decoder");
-    one.moe_every = model == std::string("decoder") ? 1 : 2;
+    one.experts.count = model == std::string("decoder") ? 4 : 6;
+    one.experts.top_k = model == std::string("decoder") ? 1 : 2;
+    one.experts.normalises_gates = model != std::string("decoder");
+    one.experts.every = model == std::string("decoder") ? 1 : 2;
     one.activation = model == std::string("decoder") ? "swiglu" : "gelu";
     constexpr int64_t kSteps = 50;
     const std::vector<double> expected = losses_in(one, Communicator(), kSteps);
@@ -206,7 +206,7 @@ TEST(Layouts, give_the_same_bits_by_any_schedule_of_one_stage_a_rank) {
         c.tp = world.size() / 2;
         c.sp = c.tp > 1;
         c.microbatches = 3;
-        if (precision == Precision::fp32) c.recompute = "segment";
+        if (precision == Precision::fp32) c.recompute = Recompute::segment;
         c.pipeline = "gpipe";
         const std::vector<double> expected = losses_in(c, world);
         for (const char* pipeline : {"1f1b", "zb-h1"}) {
@@ -247,8 +247,8 @@ TEST(Layouts, train_the_same_model_by_pytorchs_schedules) {
 
 TEST(Layouts, of_one_context_parallel_rank_gather_nothing) {
   Configuration c = odd_sizes("classifier");
-  c.cp_method = "gathered";
-  c.recompute = "attention";
+  c.cp_method = nn::AttentionMethod::gathered;
+  c.recompute = Recompute::attention;
   EXPECT_EQ(row_options(c).method, nn::AttentionMethod::ring)
       << "a model may be evaluated on fewer ranks than it was trained on";
   EXPECT_FALSE(row_options(c).recompute_attention);
@@ -280,17 +280,17 @@ TEST(Layouts, recompute_the_same_bits) {
     Configuration c = odd_sizes(model);
     c.hidden = 40;
     const std::vector<double> expected = losses_in(c, Communicator());
-    c.recompute = "segment";
+    c.recompute = Recompute::segment;
     EXPECT_EQ(losses_in(c, Communicator()), expected) << model;
     for_each_world({2}, [&](const Communicator& world) {
       if (world.size() != 2) return;
       Configuration parallel = odd_sizes(model);
       parallel.hidden = 40;
       parallel.cp = 2;
-      parallel.cp_method = "gathered";
+      parallel.cp_method = nn::AttentionMethod::gathered;
       const std::vector<double> kept = losses_in(parallel, world);
       for (const char* recompute : {"attention", "segment"}) {
-        parallel.recompute = recompute;
+        set("recompute", recompute, parallel);
         EXPECT_EQ(losses_in(parallel, world), kept) << model << " " << recompute;
       }
     });

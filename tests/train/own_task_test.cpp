@@ -20,6 +20,7 @@
 #include "adjoin/store/checkpoint_folders.hpp"
 #include "adjoin/train/commands.hpp"
 #include "adjoin/train/predictor.hpp"
+#include "adjoin/train/resume.hpp"
 #include "adjoin/train/run_files.hpp"
 #include "adjoin/train/saved_model.hpp"
 #include "tests/support/own_task.hpp"
@@ -150,7 +151,7 @@ TEST(OwnTask, goes_on_from_its_folder_or_begins_where_resume_is_auto) {
   Configuration c = test::of_plain_task((folder / "parts").string(), 3);
   c.resume = "auto";
   c.steps = 4;
-  c.schedule = "constant";
+  c.schedule = RateSchedule::constant;
   EXPECT_EQ(losses_of(c).size(), 4u);
   c.steps = 8;
   EXPECT_EQ(losses_of(c).size(), 8u);
@@ -161,7 +162,7 @@ TEST(OwnTask, goes_on_from_its_folder_or_begins_where_resume_is_auto) {
   EXPECT_EQ(checkpoints_in(c.resume).front().step, 9);
   Configuration alone = test::of_plain_task((folder / "alone").string(), 3);
   alone.steps = 9;
-  alone.schedule = "constant";
+  alone.schedule = RateSchedule::constant;
   const std::vector<double> in_one_go = losses_of(alone);
   alone.out = c.resume, alone.resume = "auto";
   EXPECT_EQ(losses_of(alone), in_one_go);

@@ -202,7 +202,7 @@ TEST(Flops, are_those_of_the_model_in_every_layout) {
       Configuration layout = c;
       layout.*axis = world.size();
       layout.microbatches = 2;
-      layout.recompute = "segment";
+      layout.recompute = Recompute::segment;
       const auto split = task_of(layout);
       Trainer trainer(layout, *split, world);
       trainer.initialize();

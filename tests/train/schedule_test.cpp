@@ -5,29 +5,8 @@
 #include <cmath>
 #include <string>
 
-#include "adjoin/train/optimizer.hpp"
-
 namespace adjoin::train {
 namespace {
-
-/// The choices of an option that a table of names makes up.
-template <class Table>
-std::string joined_names(const Table& table) {
-  std::string names;
-  for (const auto& row : table) names += (names.empty() ? "" : "|") + std::string(row.name);
-  return names;
-}
-
-std::string choices_of(std::string_view name) {
-  for (const Field& field : fields())
-    if (field.name == name) return std::string(field.choices);
-  return "no such field";
-}
-
-TEST(Tables, of_schedules_and_rules_are_the_choices_of_their_options) {
-  EXPECT_EQ(choices_of("optimizer"), joined_names(rules()));
-  EXPECT_EQ(choices_of("schedule"), joined_names(schedules()));
-}
 
 TEST(LearningRate, rises_to_its_peak_and_falls_along_half_a_cosine) {
   Configuration c;
@@ -58,7 +37,7 @@ TEST(LearningRate, of_the_last_step_is_not_its_end) {
 
 TEST(LearningRate, falls_along_a_line_to_a_step_after_the_last) {
   Configuration c;
-  c.schedule = "linear";
+  c.schedule = RateSchedule::linear;
   c.lr = 2;
   c.warmup = 0.1;
   c.lr_end = 0.5;
@@ -70,7 +49,7 @@ TEST(LearningRate, falls_along_a_line_to_a_step_after_the_last) {
 
 TEST(LearningRate, that_is_constant_stays_after_the_warm_up) {
   Configuration c;
-  c.schedule = "constant";
+  c.schedule = RateSchedule::constant;
   c.lr = 2;
   c.warmup = 0.1;
   c.lr_end = 0.5;

@@ -105,7 +105,7 @@ TEST(Trainer, takes_batches_of_fewer_samples_than_workers) {
   };
   for (const char* pooling : {"cls", "mean"}) {
     Configuration c = uneven();
-    c.pooling = pooling;
+    set("pooling", pooling, c);
     const double expected = train_on_one(c, Communicator());
     for_each_world({2, 3}, [&](const Communicator& world) {
       Configuration parallel = c;

@@ -8,16 +8,10 @@
 
 #include "adjoin/comm/communicator.hpp"
 #include "adjoin/movement/forward_pass.hpp"
+#include "adjoin/nn/choices.hpp"
 #include "adjoin/partition/rows.hpp"
 
 namespace adjoin::nn {
-
-/// How the workers exchange keys and values.
-enum class AttentionMethod : uint8_t {
-  ring,      ///< keys and values travel round the ranks; a worker's memory grows with its own rows
-  gathered,  ///< each worker gets all keys and values, and computes its rows of each sample's scores
-  ulysses,   ///< for the computation each worker has all rows of some of the heads
-};
 
 /// Which scores of a sample are hidden: bool [queries, keys] for ranges of its tokens, true where a score is hidden; an
 /// undefined tensor hides none. It is called for blocks, in forward and in backward, and must give the same answer both times.

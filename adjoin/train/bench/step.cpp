@@ -13,6 +13,7 @@
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/lab/measure/timing.hpp"
 #include "adjoin/movement/peak_memory.hpp"
+#include "adjoin/task/precision.hpp"
 #include "adjoin/task/transformer_options.hpp"
 #include "adjoin/texts/language_modelling.hpp"
 #include "adjoin/texts/text_classification.hpp"
@@ -62,7 +63,7 @@ class Numbers final : public data::TextVocabulary {
 /// The task of the configuration's model, on a batch's worth of full-length samples.
 std::unique_ptr<Task> random_task(const Configuration& c) {
   const int64_t words = c.vocabulary_size;
-  if (c.model != "decoder")
+  if (c.model != ModelKind::decoder)
     return std::make_unique<TextClassification>(
         c, TrainingInput{{words_of(words), data::ClassNames()}, random_samples(c, c.batch, c.sequence, words), {}});
   const auto document = [&](int64_t tokens) {  // it does not end before its last token
@@ -95,7 +96,7 @@ class MatrixProducts {
     const int64_t samples = data::part_of(c.batch, dp.rank(), dp.size()).count;
     const auto here = [&](int64_t all) { return Split::balanced(all, tp.size(), 0).size(tp.rank()); };
     const models::TransformerOptions sizes = transformer_options(c, c.vocabulary_size);
-    const bool is_decoder = c.model == "decoder", is_swiglu = c.activation == "swiglu";
+    const bool is_decoder = c.is_decoder(), is_swiglu = c.activation == nn::Activation::swiglu;
     const int64_t all_key_heads = c.key_heads == 0 ? c.heads : c.key_heads, key_heads = here(all_key_heads);
     const int64_t heads = key_heads * (c.heads / all_key_heads), size = sizes.features_of_head();
     const int64_t features = heads * size, inner = here(sizes.inner_features());
