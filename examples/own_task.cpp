@@ -73,7 +73,8 @@ int main(int argc, char** argv) {
   int64_t ranks = 0;
   bool is_dry = false;
   std::vector<std::string> settings;
-  train::Configuration c{.epochs = 30, .lr = 1e-2, .overwrite = true};
+  train::Configuration c;
+  c.epochs = 30, c.lr = 1e-2, c.overwrite = true;
   c.out = std::filesystem::temp_directory_path() / "own_task";
   CLI::App app("A curve through points, trained by the loop of adjoin train.", "own_task");
   app.add_option("--data", file, "Lines \"x,y\"; without it points of a sine")->option_text("FILE");

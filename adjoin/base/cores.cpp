@@ -65,12 +65,12 @@ int usable_cores(const std::filesystem::path& root) {
   return quota < allowed ? std::max(1, static_cast<int>(quota)) : allowed;
 }
 
-bool Placement::is_taken(int core) const {
+bool ThreadCores::is_taken(int core) const {
   return std::any_of(cores_.begin(), cores_.end(),
                      [&](const auto& other) { return other.load(std::memory_order_relaxed) == core + 1; });
 }
 
-void Placement::step_aside(int thread) {
+void ThreadCores::step_aside(int thread) {
   if (cores_.size() < 2) return;
   const int here = sched_getcpu();
   std::atomic<int>& mine = cores_[static_cast<size_t>(thread)];

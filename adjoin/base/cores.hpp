@@ -34,11 +34,11 @@ double least_limit(const std::filesystem::path& top, const std::string& cgroup, 
 /// The system puts threads that wake each other on one core and leaves them there for long: each sees the other's
 /// progress only when that one yields, and small operations then take ten times as long. A thread that waits longer
 /// than a meeting takes publishes its core, and moves where another thread was last seen on the same core.
-class Placement {
+class ThreadCores {
  public:
   /// `cores` has one entry per thread, initially zero, in memory that all share; it is empty where nothing is to be
   /// done.
-  explicit Placement(std::span<std::atomic<int>> cores) : cores_(cores) {}
+  explicit ThreadCores(std::span<std::atomic<int>> cores) : cores_(cores) {}
 
   /// Called by thread number `thread`. Its affinity is the same again on return.
   void step_aside(int thread);

@@ -49,7 +49,7 @@ class SharedMemory {
   /// The same; throws std::bad_alloc.
   std::pmr::memory_resource& resource() { return resource_; }
 
-  /// The core on which each process last ran, for Placement.
+  /// The core on which each process last ran, for ThreadCores.
   std::span<std::atomic<int>> cores() const;
 
  private:

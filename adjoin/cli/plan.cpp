@@ -19,8 +19,8 @@ bool is_given(const GivenConfiguration& given, const std::string& field) {
   return option != nullptr && option->count() > 0;
 }
 
-plan::Placement placement_of(const PlanOptions& options) {
-  plan::Placement placement{.ranks = *options.ranks};
+plan::JobHosts placement_of(const PlanOptions& options) {
+  plan::JobHosts placement{.ranks = *options.ranks};
   if (started_by_mpi()) {
     require(*options.ranks == mpi_job_size(), [&] {
       return "--ranks " + std::to_string(*options.ranks) + ": the MPI job has " + std::to_string(mpi_job_size());

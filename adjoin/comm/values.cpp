@@ -37,7 +37,7 @@ int64_t largest_of_all(int64_t mine, const Communicator& group) {
   return number[0];
 }
 
-std::string text_of(int rank, std::string mine, const Communicator& group) {
+std::string text_from_rank(int rank, std::string mine, const Communicator& group) {
   std::array<int64_t, 1> length{std::ssize(mine)};
   group.broadcast(buffer(length), rank);
   mine.resize(static_cast<size_t>(length[0]));

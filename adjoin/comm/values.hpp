@@ -16,6 +16,6 @@ std::vector<std::string> texts_of_all(const std::string& mine, const Communicato
 int64_t largest_of_all(int64_t mine, const Communicator& group);
 
 /// The text of one rank, returned on all of them.
-std::string text_of(int rank, std::string mine, const Communicator& group);
+std::string text_from_rank(int rank, std::string mine, const Communicator& group);
 
 }  // namespace adjoin

@@ -9,8 +9,8 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/data/class_names.hpp"
+#include "adjoin/store/fail_alike.hpp"
 #include "adjoin/store/read_text.hpp"
-#include "adjoin/store/together.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -131,7 +131,7 @@ class PretrainedFolder final : public ModelFolder {
   std::vector<std::string> left_out() const override { return weights_.left_out; }
   void read_weights(const Communicator& world, const std::vector<nn::Parameter>& parameters) const override {
     const at::NoGradGuard no_gradient;
-    together(world, [&] {
+    fail_alike(world, [&] {
       for (const nn::Parameter& piece : parameters) {
         const StackedTensor& tensor = weights_.tensors.at(piece.name);
         read_piece(tensor, piece);

@@ -15,7 +15,7 @@ namespace {
 
 using Made = std::shared_ptr<torch::nn::Module>;
 
-Made made(const Part& part, const Grid& stage, const at::TensorOptions& tensor, std::optional<uint64_t> seed) {
+Made made(const ModuleRecipe& part, const Grid& stage, const at::TensorOptions& tensor, std::optional<uint64_t> seed) {
   const auto make = [&] { return part.make(stage, tensor); };
   Made module = seed ? nn::seeded(mix(*seed ^ hash_of(part.name)), make) : make();
   require(module != nullptr, [&] { return "Model: the part " + part.name + " made no module"; });
@@ -32,7 +32,7 @@ ModelImpl::ModelImpl(std::vector<Segment> segments, const Grid& stage, const at:
     require(segment.forward != nullptr, [&] { return "Model: the segment " + segment.name + " has no forward"; });
     Modules& of_segment = modules_.emplace_back(Modules{stage});
     std::vector<std::shared_ptr<parallel::WeightShards>> sharded;
-    for (const Part& part : segment.parts) {
+    for (const ModuleRecipe& part : segment.parts) {
       const auto children = named_children();
       const auto* known = children.find(part.name);
       of_segment.of_parts.push_back(known ? *known : register_module(part.name, made(part, stage, tensor, seed)));

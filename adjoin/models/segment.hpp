@@ -17,7 +17,7 @@
 namespace adjoin::models {
 
 /// The recipe of a module with parameters, whose full names begin with the part's name.
-struct Part {
+struct ModuleRecipe {
   std::string name;  ///< "block3"
   /// Makes this rank's module on the grid of its stage. The weights get their values later.
   std::function<std::shared_ptr<torch::nn::Module>(const Grid& stage, const at::TensorOptions& tensor)> make;
@@ -44,7 +44,7 @@ struct Segment {
   double cost = 0;  ///< multiplications and additions of one row's forward, in products with weights
   /// The same for attention to a sample of T rows, scores and sums of values, is this times T^2; 0: it does not attend.
   double attention_cost = 0;
-  std::vector<Part> parts = {};
+  std::vector<ModuleRecipe> parts = {};
   /// A block that attends to earlier tokens finds them in `cache`, if there is one.
   std::function<at::Tensor(const Modules& modules, const at::Tensor& x, const ForwardPass& pass,
                            nn::KeyValueCache* cache)>

@@ -32,7 +32,7 @@ at::Tensor pool(const at::Tensor& x, const LocalRows& here, bool is_mean) {
   return is_mean ? sums / lengths.to(x.scalar_type()).unsqueeze(1) : sums;
 }
 
-Part classifier_part(const TransformerOptions& options, const ClassifierOptions& head) {
+ModuleRecipe classifier_part(const TransformerOptions& options, const ClassifierOptions& head) {
   nn::ColRowOptions classifier{.in_features = options.hidden,
                                .hidden_features = options.hidden,
                                .out_features = head.classes,

@@ -13,7 +13,7 @@
 namespace adjoin::models {
 namespace {
 
-Part embedding_part(const std::string& name, nn::ParallelEmbeddingOptions options) {
+ModuleRecipe embedding_part(const std::string& name, nn::ParallelEmbeddingOptions options) {
   return {name, [options](const Grid& stage, const at::TensorOptions& tensor) mutable {
             options.tensor = tensor;
             return nn::ParallelEmbedding(options, stage, "tp").ptr();
@@ -68,14 +68,14 @@ TransformerBlockOptions block_options(const TransformerOptions& options) {
 }
 
 /// The vectors that are added up: of words and, if there are any, of positions and of kinds of text.
-std::vector<Part> embedding_parts(const TransformerOptions& options) {
+std::vector<ModuleRecipe> embedding_parts(const TransformerOptions& options) {
   const auto features_part = [&](const char* name, int64_t vectors) {
     return embedding_part(name, {.words = vectors,
                                  .features = options.hidden,
                                  .split_rows = options.rows.split,
                                  .deviation = options.embedding_deviation});
   };
-  std::vector<Part> parts{words_part(options)};
+  std::vector<ModuleRecipe> parts{words_part(options)};
   if (options.positions == TransformerOptions::Positions::learned)
     parts.push_back(features_part("positions", options.context));
   if (options.token_types > 0) parts.push_back(features_part("token_types", options.token_types));
@@ -90,7 +90,7 @@ int64_t TransformerOptions::inner_features() const {
   return activation == nn::Activation::swiglu ? (8 * hidden + 2) / 3 : 4 * hidden;
 }
 
-Part words_part(const TransformerOptions& options, const std::string& name) {
+ModuleRecipe words_part(const TransformerOptions& options, const std::string& name) {
   return embedding_part(name, {.words = options.words,
                                .features = options.hidden,
                                .cut = options.embedding_cut,
@@ -98,7 +98,7 @@ Part words_part(const TransformerOptions& options, const std::string& name) {
                                .deviation = options.embedding_deviation});
 }
 
-Part norm_part(const TransformerOptions& options, const std::string& name) {
+ModuleRecipe norm_part(const TransformerOptions& options, const std::string& name) {
   nn::NormOptions norm{.features = options.hidden,
                        .kind = options.norm,
                        .epsilon = options.norm_epsilon,

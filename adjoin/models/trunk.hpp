@@ -23,8 +23,8 @@ namespace adjoin::models {
 std::vector<Segment> trunk(const TransformerOptions& options, const std::string& model);
 
 /// A part that holds a vector for each word.
-Part words_part(const TransformerOptions& options, const std::string& name = "embedding");
+ModuleRecipe words_part(const TransformerOptions& options, const std::string& name = "embedding");
 /// The norm after the blocks, "norm".
-Part norm_part(const TransformerOptions& options, const std::string& name = "norm");
+ModuleRecipe norm_part(const TransformerOptions& options, const std::string& name = "norm");
 
 }  // namespace adjoin::models

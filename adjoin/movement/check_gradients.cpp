@@ -45,12 +45,12 @@ class Check {
       add(tensor);
     }
     if (const ForwardRecord* const notes = ForwardRecord::current())
-      for (const KnownTensor& tensor : notes->said()) add(tensor);
+      for (const KnownTensor& tensor : notes->stated()) add(tensor);
     values_.reserve(graph_.notes().size());
     for (const GraphNote& note : graph_.notes()) values_.push_back(value_of(note));
   }
 
-  void judge_loss(const std::map<std::string, Kind>& loss_kinds) const {
+  void check_loss(const std::map<std::string, Kind>& loss_kinds) const {
     for (size_t axis = 0; axis < along_.axes().size(); ++axis) {
       const auto said = loss_kinds.find(along_.axes()[axis]);
       const KindSet is = values_.back().kinds[axis];
@@ -274,7 +274,7 @@ class Check {
 void check_gradients(const at::Tensor& loss, const std::vector<KnownTensor>& parameters,
                      const std::vector<KnownTensor>& inputs, const Grid& grid,
                      const std::map<std::string, Kind>& loss_kinds) {
-  if (grid.has_me()) Check(loss, parameters, inputs, grid).judge_loss(loss_kinds);
+  if (grid.has_me()) Check(loss, parameters, inputs, grid).check_loss(loss_kinds);
 }
 
 void check_gradients_of_stage(const at::Tensor& output, const std::vector<KnownTensor>& parameters,

@@ -32,13 +32,13 @@ class ForwardRecord {
   static ForwardRecord* current();
 
   void add(UntrackedMovement movement) { movements_.push_back(std::move(movement)); }
-  void add(KnownTensor said) { said_.push_back(std::move(said)); }
+  void add(KnownTensor tensor) { stated_.push_back(std::move(tensor)); }
   const std::vector<UntrackedMovement>& movements() const { return movements_; }
-  const std::vector<KnownTensor>& said() const { return said_; }
+  const std::vector<KnownTensor>& stated() const { return stated_; }
 
  private:
   std::vector<UntrackedMovement> movements_;
-  std::vector<KnownTensor> said_;
+  std::vector<KnownTensor> stated_;
   ForwardRecord* outer_;
 };
 

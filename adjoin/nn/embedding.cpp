@@ -84,7 +84,7 @@ ParallelEmbeddingImpl::ParallelEmbeddingImpl(ParallelEmbeddingOptions options, c
   });
   weight_ = register_piece(
       "weight",
-      {along(grid, axis, {options_.words, options_.features}, split_), grid, Initial::normal(options_.deviation)},
+      {cut_along(grid, axis, {options_.words, options_.features}, split_), grid, Initial::normal(options_.deviation)},
       options_.tensor);
 }
 

@@ -76,7 +76,7 @@ ParallelLinearImpl::ParallelLinearImpl(ParallelLinearOptions options, const Grid
   const auto piece = [&](std::vector<int64_t> shape, const std::optional<Split>& split, Initial initial) {
     // A tensor that each rank has whole and uses for its own rows is copied, not replicated.
     Layout layout = !split && options_.split_rows ? copied_on(grid.shape(), std::move(shape))
-                                                  : along(grid, axis, std::move(shape), split);
+                                                  : cut_along(grid, axis, std::move(shape), split);
     return Piece{std::move(layout), grid, initial};
   };
   weight_ = register_piece(

@@ -10,7 +10,7 @@ namespace adjoin::nn {
 ReplicatedNormImpl::ReplicatedNormImpl(NormOptions options, const Grid& grid, const std::string& axis)
     : options_(std::move(options)) {
   const Layout layout =
-      options_.split_rows ? copied_on(grid.shape(), {options_.features}) : along(grid, axis, {options_.features});
+      options_.split_rows ? copied_on(grid.shape(), {options_.features}) : cut_along(grid, axis, {options_.features});
   weight_ = register_piece("weight", {layout, grid, Initial::ones()}, options_.tensor);
   if (options_.kind == NormOptions::Kind::layer)
     bias_ = register_piece("bias", {layout, grid, Initial::zeros()}, options_.tensor);

@@ -83,7 +83,7 @@ Communicator copies_of(const Parameter& parameter) {
   return ranks.size() <= 1 ? Communicator() : parameter.grid.group_of(ranks);
 }
 
-Layout along(const Grid& grid, const std::string& axis, std::vector<int64_t> shape, std::optional<Split> split) {
+Layout cut_along(const Grid& grid, const std::string& axis, std::vector<int64_t> shape, std::optional<Split> split) {
   std::vector<Layout::Cut> cuts;
   std::map<std::string, Kind> kinds;
   for (const auto& other : grid.shape().axes()) kinds.emplace(other.name, Kind::copied);

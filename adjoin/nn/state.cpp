@@ -58,7 +58,7 @@ void scatter_state(const State& state, const std::vector<Parameter>& pieces, int
   const at::NoGradGuard no_gradient;
   const Communicator& world = pieces.front().grid.world();
   const bool gives = world.rank() == rank;
-  const std::string wrong = text_of(rank, gives ? wrong_with(state, pieces) : "", world);
+  const std::string wrong = text_from_rank(rank, gives ? wrong_with(state, pieces) : "", world);
   require(wrong.empty(), wrong);
   for (const Parameter& piece : pieces) {
     const at::Tensor whole =

@@ -90,7 +90,7 @@ void check_same_module(const std::vector<nn::Parameter>& parameters, const std::
   const auto other = std::find_if(hashes.begin(), hashes.end(), [&](int64_t hash) { return hash != hashes[0]; });
   if (other == hashes.end()) return;
   const auto rank = static_cast<int>(other - hashes.begin());
-  const std::string first = text_of(0, mine, group), second = text_of(rank, mine, group);
+  const std::string first = text_from_rank(0, mine, group), second = text_from_rank(rank, mine, group);
   const auto differs = std::mismatch(first.begin(), first.end(), second.begin(), second.end()).first - first.begin();
   const size_t begin = differs == 0 ? 0 : first.rfind('\n', static_cast<size_t>(differs) - 1) + 1;
   const auto line_of = [begin](const std::string& text) {

@@ -115,7 +115,7 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, Optimizer
   };
   for (Bucket& bucket : buckets_of(in_reals, kind)) {
     const nn::Parameter& first = parameters_[bucket.members()[0]];
-    Part& part = parts_.emplace_back(std::move(bucket), decays(first), enters_norm(first));
+    UpdateGroup& part = parts_.emplace_back(std::move(bucket), decays(first), enters_norm(first));
     part.messages = messages_of(part.bucket, in_reals);
     if (is_summed(first)) part.shard = std::make_unique<GradientShard>(first);
   }
@@ -124,7 +124,7 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, Optimizer
   for (const nn::Parameter& of : of_all_workers) layouts.push_back(sharded(of.layout));
   for (const std::string& moment : rule_.moments) {
     std::vector<at::Tensor> shards(parameters_.size());
-    for (Part& part : parts_) {
+    for (UpdateGroup& part : parts_) {
       part.moments.push_back(at::zeros({part.bucket.size_here()}, in_reals.front().tensor.options()));
       part.bucket.take_shards(part.moments.back(), shards);
     }
@@ -159,7 +159,7 @@ Update Optimizer::step(double learning_rate, double loss_scale) {
 /// Releases each gradient as soon as it is packed.
 std::vector<at::Tensor> Optimizer::reduced_gradients() {
   std::vector<at::Tensor> whole(parameters_.size()), reduced;
-  for (const Part& part : parts_) {
+  for (const UpdateGroup& part : parts_) {
     if (part.shard) {
       parameters_[part.bucket.members()[0]].tensor.mutable_grad().reset();
       reduced.push_back(part.shard->take());
@@ -198,7 +198,7 @@ double Optimizer::global_norm(const std::vector<at::Tensor>& gradients) const {
   return std::sqrt(squares[0]);
 }
 
-void Optimizer::update(const Part& part, const at::Tensor& gradient, double factor, double learning_rate,
+void Optimizer::update(const UpdateGroup& part, const at::Tensor& gradient, double factor, double learning_rate,
                        const std::vector<at::Tensor>& weights) const {
   const UpdateStep step{
       .number = steps_taken(), .rate = learning_rate, .decay = part.decays ? options_.weight_decay : 0.0};

@@ -76,7 +76,7 @@ class Optimizer {
 
  private:
   /// Parameters that are reduced, updated and gathered together.
-  struct Part {
+  struct UpdateGroup {
     Bucket bucket;
     bool decays = false;                     // whether weights decay
     bool enters_norm = true;                 // on one of the ranks that have copies
@@ -89,13 +89,13 @@ class Optimizer {
   std::vector<at::Tensor> reduced_gradients();
   /// Where one worker finds a norm that is not finite, the result is not finite on any worker.
   double global_norm(const std::vector<at::Tensor>& gradients) const;
-  void update(const Part& part, const at::Tensor& gradient, double factor, double learning_rate,
+  void update(const UpdateGroup& part, const at::Tensor& gradient, double factor, double learning_rate,
               const std::vector<at::Tensor>& weights) const;
 
   Rule rule_;
   OptimizerOptions options_;
   std::vector<nn::Parameter> parameters_;  // those of which this worker has a part
-  std::vector<Part> parts_;
+  std::vector<UpdateGroup> parts_;
   std::vector<nn::Parameter> moments_;  // views of the parts' moments
   Communicator workers_;                // over which the norm is computed
   std::optional<Grid> grid_;            // of the first parameter

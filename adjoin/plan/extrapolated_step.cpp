@@ -28,7 +28,7 @@ std::vector<RankPlan> extrapolated_step(std::span<const RankPlan> small, double 
       const StageWork& from = small[i].work[j];
       seconds(work.seconds.forward, from.seconds.forward);
       seconds(work.seconds.backward, from.seconds.backward);
-      seconds(work.seconds.weights, from.seconds.weights);
+      seconds(work.seconds.weight_gradients, from.seconds.weight_gradients);
       seconds(work.seconds.waiting, from.seconds.waiting);
       calls(work.forward, from.forward);
       calls(work.backward, from.backward);

@@ -130,9 +130,9 @@ std::set<std::string> MeasuredSegments::summed_earlier(int64_t first, int64_t se
   if (!shards_weights(configuration_) || (mine.recomputes && !splits)) return parts;
   for (int64_t i = first; i < segment; ++i) {
     const models::Segment& other = segments_[static_cast<size_t>(i)];
-    for (const models::Part& part : other.parts)
+    for (const models::ModuleRecipe& part : other.parts)
       if ((splits || i == 0 || !other.recomputes) &&
-          std::ranges::find(mine.parts, part.name, &models::Part::name) != mine.parts.end())
+          std::ranges::find(mine.parts, part.name, &models::ModuleRecipe::name) != mine.parts.end())
         parts.insert(part.name);
   }
   return parts;

@@ -238,7 +238,8 @@ Configuration agreed_best(const Plan& plan) {
   Configuration chosen = best(plan).configuration;
   if (!started_by_mpi()) return chosen;
   std::string text = train::to_json(chosen).dump();
-  train::run_workers(train::worker_options(chosen), [&](const Communicator& world) { text = text_of(0, text, world); });
+  train::run_workers(train::worker_options(chosen),
+                     [&](const Communicator& world) { text = text_from_rank(0, text, world); });
   return train::configuration_from_json(nlohmann::ordered_json::parse(text));
 }
 

@@ -18,7 +18,7 @@ namespace adjoin::plan {
 
 /// The layouts that a user asks about.
 struct PlanRequest {
-  Placement placement{};
+  JobHosts placement{};
   std::optional<int64_t> memory{};  ///< the most bytes of tensors for each rank; none: no limit
   std::set<std::string> fixed{};    ///< fields of fields_of_methods that keep the configuration's values
   double measuring_seconds = 30;    ///< about the longest time to measure

@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kRounds = 3, kMostRounds = 10;
 
 /// The readings that lost little, the least first.
-std::vector<const Reading*> clean_readings(const Part& part, double tolerance) {
+std::vector<const Reading*> clean_readings(const MeasuredPart& part, double tolerance) {
   std::vector<const Reading*> clean;
   for (const Reading& reading : part.readings)
     if (reading.lost <= tolerance) clean.push_back(&reading);
@@ -28,7 +28,7 @@ double Reading::sum() const {
   return std::accumulate(numbers.begin(), numbers.end(), 0.0);
 }
 
-const Reading* Part::best(double tolerance) const {
+const Reading* MeasuredPart::best(double tolerance) const {
   const std::vector<const Reading*> clean = clean_readings(*this, tolerance);
   if (clean.empty()) {
     const auto least = std::ranges::min_element(readings, {}, &Reading::sum);
@@ -38,17 +38,17 @@ const Reading* Part::best(double tolerance) const {
   return clean[static_cast<size_t>(close - 1) / 2];
 }
 
-bool Part::is_sure(double tolerance) const {
+bool MeasuredPart::is_sure(double tolerance) const {
   const std::vector<const Reading*> clean = clean_readings(*this, tolerance);
   if (clean.empty()) return false;
   return readings.size() == 1 || (clean.size() > 1 && is_close(clean[1], clean[0], tolerance));
 }
 
-void measure_in_rounds(std::vector<Part>& parts, double seconds, double tolerance,
+void measure_in_rounds(std::vector<MeasuredPart>& parts, double seconds, double tolerance,
                        const std::function<double()>& spent) {
   std::set<std::string> kinds;  // of which a part was measured
   for (size_t round = 0; round < kMostRounds; ++round)
-    for (Part& part : parts) {
+    for (MeasuredPart& part : parts) {
       if (round >= kRounds && part.is_sure(tolerance)) continue;
       if (spent() > seconds && (round > 0 || kinds.contains(part.kind))) continue;
       part.readings.push_back(part.measure());

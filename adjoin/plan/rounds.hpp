@@ -15,7 +15,7 @@ struct Reading {
 };
 
 /// A part of steps, such as a segment or a call, which is measured several times.
-struct Part {
+struct MeasuredPart {
   std::string name;
   std::string kind;  ///< once time is up, a part is measured only if none of its kind was
   std::function<Reading()> measure;
@@ -32,7 +32,7 @@ struct Part {
 /// Measures the parts in rounds, each part once a round, so that what disturbs the machine for some time meets only some of the
 /// readings of each part. There are three rounds; then parts that are not sure are measured in up to seven more. No more rounds
 /// begin after `seconds`, but each part, or another of its kind, is measured once. `spent`: the seconds since the beginning.
-void measure_in_rounds(std::vector<Part>& parts, double seconds, double tolerance,
+void measure_in_rounds(std::vector<MeasuredPart>& parts, double seconds, double tolerance,
                        const std::function<double()>& spent);
 
 }  // namespace adjoin::plan

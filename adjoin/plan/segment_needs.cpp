@@ -220,7 +220,7 @@ void PlannedCalls::begin(const Call& call) {
   calls.push_back({call.collective, call.size, call.bytes(), last - first + 1, call.collective ? 1 : sent});
 }
 
-LoneRank::LoneRank(const GridSizes& sizes, int rank)
+SilentRank::SilentRank(const GridSizes& sizes, int rank)
     : grid(Communicator(std::make_shared<lab::SilentBackend>(rank, static_cast<int>(sizes.ranks())), calls),
            sizes.shape()) {}
 

@@ -23,12 +23,12 @@ class PlannedCalls final : public Observer {
 };
 
 /// A rank of a grid whose other ranks do not exist.
-struct LoneRank {
+struct SilentRank {
   std::shared_ptr<PlannedCalls> calls = std::make_shared<PlannedCalls>();
   Grid grid;
   int64_t rows = 0;  ///< of its largest micro-batch
 
-  LoneRank(const train::GridSizes& sizes, int rank);
+  SilentRank(const train::GridSizes& sizes, int rank);
 };
 
 /// What a segment needs of a rank for one micro-batch, forward and back. Memory is in bytes of tensors.

@@ -90,7 +90,7 @@ struct OptimizerNeeds {
 };
 
 /// What the plans of all ranks are made from.
-struct Job {
+struct PlannedRun {
   const Configuration& configuration;
   const Task& task;
   std::vector<models::Segment> segments;
@@ -110,10 +110,10 @@ struct Job {
 };
 
 /// The needs of an optimizer, found with a rule that changes nothing.
-OptimizerNeeds needs_of_optimizer(const Job& job, std::vector<nn::Parameter> parameters, PlannedCalls& calls) {
-  const Configuration& c = job.configuration;
+OptimizerNeeds needs_of_optimizer(const PlannedRun& run, std::vector<nn::Parameter> parameters, PlannedCalls& calls) {
+  const Configuration& c = run.configuration;
   const PeakMemory memory;
-  const auto is_summed = sums_in_backward(c, job.segments);
+  const auto is_summed = sums_in_backward(c, run.segments);
   int64_t largest = 0;
   for (const nn::Parameter& parameter : parameters) largest = std::max(largest, parameter.tensor.numel());
   const at::Tensor zeros = shared_zeros(largest, tensor_options(c).dtype().toScalarType());
@@ -136,24 +136,24 @@ OptimizerNeeds needs_of_optimizer(const Job& job, std::vector<nn::Parameter> par
 }
 
 /// The ranks that differ only along dp, ep and cp: their pieces of the model have equal sizes, and `model` has these shapes.
-struct AlikeModels {
+struct EqualRanks {
   models::Model model;
   RankPlan weights{};  // the part of their plans about parameters, weights and gradients
   GradientBytes gradients{};
   std::set<std::string> summed{};              // the parameters whose gradients are summed during backward
   std::map<int, OptimizerNeeds> optimizers{};  // by rank
 
-  AlikeModels(const Job& job, const Grid& grid)
-      : model(segments_here(job.stages, job.segments, grid), grid.at("pp", grid.coordinate("pp")),
-              tensor_options(job.configuration).device(at::kMeta)) {
-    const auto is_summed = sums_in_backward(job.configuration, job.segments);
-    const std::vector<nn::Parameter> whole = parameters_here(job.stages, job.segments, model, grid),
-                                     kept = parameters_here(job.stages, job.segments, model, grid,
-                                                            shards_weights(job.configuration));
+  EqualRanks(const PlannedRun& run, const Grid& grid)
+      : model(segments_here(run.stages, run.segments, grid), grid.at("pp", grid.coordinate("pp")),
+              tensor_options(run.configuration).device(at::kMeta)) {
+    const auto is_summed = sums_in_backward(run.configuration, run.segments);
+    const std::vector<nn::Parameter> whole = parameters_here(run.stages, run.segments, model, grid),
+                                     kept = parameters_here(run.stages, run.segments, model, grid,
+                                                            shards_weights(run.configuration));
     for (size_t i = 0; i < kept.size(); ++i) {
       const nn::Parameter& parameter = kept[i];
       const auto bytes = static_cast<int64_t>(parameter.tensor.nbytes());
-      if (job.configuration.validation > 0) weights.weights += bytes;  // the best weights so far
+      if (run.configuration.validation > 0) weights.weights += bytes;  // the best weights so far
       if (parameter.is_buffer) continue;
       weights.parameters += whole[i].tensor.numel();
       weights.weights += bytes;
@@ -167,30 +167,30 @@ struct AlikeModels {
   }
 
   /// If there are many ranks, the later ones get the needs of the first, whose shards are the largest.
-  const OptimizerNeeds& optimizer_of(const LoneRank& rank, const Job& job) {
+  const OptimizerNeeds& optimizer_of(const SilentRank& rank, const PlannedRun& run) {
     const int number = rank.grid.world().rank();
     const auto found = optimizers.find(number);
     if (found != optimizers.end()) return found->second;
     if (optimizers.size() >= kMostRun) return optimizers.begin()->second;
     return optimizers
-        .emplace(number, needs_of_optimizer(job,
-                                            parameters_here(job.stages, job.segments, model, rank.grid,
-                                                            shards_weights(job.configuration)),
+        .emplace(number, needs_of_optimizer(run,
+                                            parameters_here(run.stages, run.segments, model, rank.grid,
+                                                            shards_weights(run.configuration)),
                                             *rank.calls))
         .first->second;
   }
 };
 
 /// The bytes that CheckpointSave copies on a rank.
-int64_t copied_by_save(const Job& job, const models::Model& model, const Grid& grid, int64_t moments) {
-  if (job.configuration.save != SaveMode::background) return 0;
+int64_t copied_by_save(const PlannedRun& run, const models::Model& model, const Grid& grid, int64_t moments) {
+  if (run.configuration.save != SaveMode::background) return 0;
   int64_t weights = 0;
-  for (const nn::Parameter& parameter : parameters_here(job.stages, job.segments, model, grid))
+  for (const nn::Parameter& parameter : parameters_here(run.stages, run.segments, model, grid))
     weights += share_of(parameter).size() * static_cast<int64_t>(parameter.tensor.element_size());
-  return moments + (job.configuration.validation > 0 ? 2 : 1) * weights;
+  return moments + (run.configuration.validation > 0 ? 2 : 1) * weights;
 }
 
-RankPlan plan_rank(const Job& job, const AlikeModels& alike, const OptimizerNeeds& optimizer, LoneRank& rank,
+RankPlan plan_rank(const PlannedRun& run, const EqualRanks& alike, const OptimizerNeeds& optimizer, SilentRank& rank,
                    const std::vector<MicroBatch>& batches, MeasuredSegments& measured) {
   const models::Model& model = alike.model;
   const int pp = rank.grid.coordinate("pp"), along_pp = rank.grid.axis("pp").size();
@@ -199,29 +199,29 @@ RankPlan plan_rank(const Job& job, const AlikeModels& alike, const OptimizerNeed
   plan.pp = pp;
   plan.rows = rank.rows;
   plan.moments = optimizer.moments;
-  plan.checkpoint_copies = copied_by_save(job, model, rank.grid, plan.moments);
+  plan.checkpoint_copies = copied_by_save(run, model, rank.grid, plan.moments);
   plan.update = plan.calls = optimizer.calls;
   plan.updated_weights = optimizer.updated;
-  for (const int stage : job.stages.stages_at(pp)) plan.work.push_back({.stage = stage, .forward = {}, .backward = {}});
+  for (const int stage : run.stages.stages_at(pp)) plan.work.push_back({.stage = stage, .forward = {}, .backward = {}});
   MemoryWalk memory(model, alike.gradients, plan.weights + plan.moments);
   std::map<std::pair<int, int>, StageNeeds> needs_of;  // by stage and micro-batch
   const auto send = [&](const pipeline::Action& action, int to, size_t output) {
-    if (job.stages.pp_of(to) == pp) return;
+    if (run.stages.pp_of(to) == pp) return;
     const MicroBatch& batch = batches[static_cast<size_t>(action.micro_batch)];
     const auto bytes = static_cast<int64_t>(measured.arriving(output, model, batch).nbytes());
     plan.calls.push_back({std::nullopt, along_pp, bytes});
     if (to > action.stage) std::ranges::find(plan.work, action.stage, &StageWork::stage)->sent += bytes;
-    memory.send(bytes, job.taken_at(to, to > action.stage, action.micro_batch));
+    memory.send(bytes, run.taken_at(to, to > action.stage, action.micro_batch));
   };
   const auto receive = [&](int from, size_t output, const MicroBatch& batch) {
-    if (from < 0 || from >= job.stages.count() || job.stages.pp_of(from) == pp) return;
+    if (from < 0 || from >= run.stages.count() || run.stages.pp_of(from) == pp) return;
     memory.receive(static_cast<int64_t>(measured.arriving(output, model, batch).nbytes()));
   };
-  const auto& actions = job.stages.schedule.actions[static_cast<size_t>(pp)];
+  const auto& actions = run.stages.schedule.actions[static_cast<size_t>(pp)];
   for (size_t i = 0; i < actions.size(); ++i) {
     const pipeline::Action& action = actions[i];
     const MicroBatch& batch = batches[static_cast<size_t>(action.micro_batch)];
-    const Range segments = job.stages.segments[static_cast<size_t>(action.stage)];
+    const Range segments = run.stages.segments[static_cast<size_t>(action.stage)];
     const auto [known, is_new] = needs_of.try_emplace({action.stage, action.micro_batch});
     if (is_new)
       known->second =
@@ -231,7 +231,7 @@ RankPlan plan_rank(const Job& job, const AlikeModels& alike, const OptimizerNeed
       receive(action.stage - 1, static_cast<size_t>(segments.begin - 1), batch);
     else if (action.kind != pipeline::Kind::weight)
       receive(action.stage + 1, static_cast<size_t>(segments.end - 1), batch);
-    memory.run(action.kind, needs, job.timeline.begins[static_cast<size_t>(pp)][i]);
+    memory.run(action.kind, needs, run.timeline.begins[static_cast<size_t>(pp)][i]);
     if (action.kind == pipeline::Kind::weight) continue;
     if (action.kind != pipeline::Kind::forward) {
       if (action.stage > 0) send(action, action.stage - 1, static_cast<size_t>(segments.begin - 1));
@@ -247,7 +247,7 @@ RankPlan plan_rank(const Job& job, const AlikeModels& alike, const OptimizerNeed
       work.seconds += of_segment->seconds;
       ++work.passes;
     }
-    if (action.stage + 1 < job.stages.count())
+    if (action.stage + 1 < run.stages.count())
       send(action, action.stage + 1, static_cast<size_t>(segments.end - 1));
     else
       plan.tally = needs.segments.back()->tally;
@@ -267,26 +267,26 @@ std::vector<int64_t> layout_of_models(const Configuration& c, const Stages& stag
 
 }  // namespace
 
-struct StepPlanner::Known {
+struct StepPlanner::Measured {
   SegmentClock clock;
   std::map<nn::AssumedExperts::Rows, KnownNeeds> needs{};
-  std::map<std::vector<int64_t>, std::map<std::pair<int, int>, AlikeModels>>
-      models{};  // by coordinates along pp and tp
+  std::map<std::vector<int64_t>, std::map<std::pair<int, int>, EqualRanks>> models{};  // by coordinates along pp and tp
 };
 
-StepPlanner::StepPlanner(SegmentClock clock) : known_(std::make_unique<Known>(Known{.clock = std::move(clock)})) {}
+StepPlanner::StepPlanner(SegmentClock clock)
+    : measured_(std::make_unique<Measured>(Measured{.clock = std::move(clock)})) {}
 StepPlanner::~StepPlanner() = default;
 
 SegmentSeconds& SegmentSeconds::operator+=(const SegmentSeconds& other) {
   forward += other.forward;
   backward += other.backward;
-  weights += other.weights;
+  weight_gradients += other.weight_gradients;
   waiting += other.waiting;
   return *this;
 }
 
 SegmentSeconds SegmentSeconds::operator*(double factor) const {
-  return {factor * forward, factor * backward, factor * weights, factor * waiting};
+  return {factor * forward, factor * backward, factor * weight_gradients, factor * waiting};
 }
 
 std::vector<RankPlan> StepPlanner::plan(const Configuration& configuration, const Task& task,
@@ -296,38 +296,38 @@ std::vector<RankPlan> StepPlanner::plan(const Configuration& configuration, cons
   std::vector<models::Segment> segments = segments_of(configuration, task);
   Stages stages = stages_of(configuration, segments);
   pipeline::Timeline timeline = expected_timeline(stages, segments);
-  const Job job{configuration, task, std::move(segments), std::move(stages), std::move(timeline)};
+  const PlannedRun run{configuration, task, std::move(segments), std::move(stages), std::move(timeline)};
   MicroBatches batches(configuration, task, samples);
-  auto& models = known_->models[layout_of_models(configuration, job.stages)];
-  std::vector<LoneRank> ranks;
+  auto& models = measured_->models[layout_of_models(configuration, run.stages)];
+  std::vector<SilentRank> ranks;
   std::vector<OptimizerNeeds> optimizers;
-  const auto model_of = [&](const LoneRank& rank) -> AlikeModels& {
+  const auto model_of = [&](const SilentRank& rank) -> EqualRanks& {
     const std::pair place(rank.grid.coordinate("pp"), rank.grid.coordinate("tp"));
     const auto found = models.find(place);
-    return found != models.end() ? found->second : models.try_emplace(place, job, rank.grid).first->second;
+    return found != models.end() ? found->second : models.try_emplace(place, run, rank.grid).first->second;
   };
   const auto world = static_cast<int>(grid_sizes(configuration).ranks());
   std::vector<int> numbers(wanted.begin(), wanted.end());
   for (int number = 0; wanted.empty() && number < world; ++number) numbers.push_back(number);
   for (const int number : numbers) {
-    LoneRank& rank = ranks.emplace_back(grid_sizes(configuration), number);
+    SilentRank& rank = ranks.emplace_back(grid_sizes(configuration), number);
     for (const MicroBatch& batch : batches.of(rank.grid)) rank.rows = std::max(rank.rows, batch.input.size(0));
-    optimizers.push_back(model_of(rank).optimizer_of(rank, job));
+    optimizers.push_back(model_of(rank).optimizer_of(rank, run));
   }
   // Those with the most rows first, so that these are run.
   std::vector<size_t> order(ranks.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ranks[a].rows > ranks[b].rows; });
-  MeasuredSegments measured(configuration, task, job.stages, known_->clock, known_->needs[routing]);
+  MeasuredSegments measured(configuration, task, run.stages, measured_->clock, measured_->needs[routing]);
   std::vector<RankPlan> plans(ranks.size());
   int64_t tally = 0;
   for (const size_t i : order) {
-    plans[i] = plan_rank(job, model_of(ranks[i]), optimizers[i], ranks[i], batches.of(ranks[i].grid), measured);
+    plans[i] = plan_rank(run, model_of(ranks[i]), optimizers[i], ranks[i], batches.of(ranks[i].grid), measured);
     tally = std::max(tally, plans[i].tally);
   }
   if (world == 1) return plans;
   const PlannedCall sums{Collective::all_reduce, world,  // the results of the step: Trainer::Sums
-                         static_cast<int64_t>(sizeof(double)) * (4 + tally + ExpertCounts::count(job.segments)), world};
+                         static_cast<int64_t>(sizeof(double)) * (4 + tally + ExpertCounts::count(run.segments)), world};
   for (RankPlan& plan : plans) {
     plan.calls.push_back(sums);
     plan.update.push_back(sums);

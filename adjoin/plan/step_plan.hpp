@@ -30,9 +30,9 @@ struct PlannedCall {
 /// Seconds in which a rank computes one micro-batch, without its calls.
 struct SegmentSeconds {
   double forward = 0;
-  double backward = 0;  ///< without the time in `weights`
-  double weights = 0;   ///< for the gradients of weights, where a schedule computes them later
-  double waiting = 0;   ///< how much longer the slowest of equal ranks takes than their mean
+  double backward = 0;          ///< without the time in `weight_gradients`
+  double weight_gradients = 0;  ///< for the gradients of weights, where a schedule computes them later
+  double waiting = 0;           ///< how much longer the slowest of equal ranks takes than their mean
 
   SegmentSeconds& operator+=(const SegmentSeconds& other);
   SegmentSeconds operator*(double factor) const;
@@ -89,8 +89,8 @@ class StepPlanner {
                              nn::AssumedExperts::Rows routing = nn::AssumedExperts::Rows::even);
 
  private:
-  struct Known;
-  std::unique_ptr<Known> known_;
+  struct Measured;
+  std::unique_ptr<Measured> measured_;
 };
 
 /// The plan of a step with these training samples, found by running it: each distinct segment of a rank is made and run forward

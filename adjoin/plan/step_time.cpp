@@ -30,8 +30,8 @@ StepTime step_time(const train::Configuration& configuration, const train::Stage
       const double backward = seconds_of(work.backward) + seconds_waiting(work);
       of_stages.stages[static_cast<size_t>(work.stage)] = {(work.seconds.forward + forward) / count,
                                                            (work.seconds.backward + backward) / count,
-                                                           work.seconds.weights / count};
-      computing += work.seconds.forward + work.seconds.backward + work.seconds.weights;
+                                                           work.seconds.weight_gradients / count};
+      computing += work.seconds.forward + work.seconds.backward + work.seconds.weight_gradients;
       communicating += forward + backward;
       if (work.sent == 0) continue;
       const auto along_pp = static_cast<int>(configuration.pp);

@@ -37,12 +37,12 @@ constexpr double kCloseRows = 0.05;  // rows closer than this get their time fro
 // Sizes of messages that are measured; each is 8 times the previous one.
 constexpr int64_t kLeastBytes = 1 << 12, kMostBytes = 1 << 24;
 
-int64_t workers_of(const Placement& placement) {
+int64_t workers_of(const JobHosts& placement) {
   if (started_by_mpi()) return mpi_job_size();
   return std::min<int64_t>(placement.ranks_a_host(), usable_cores());
 }
 
-int threads_of(const train::Configuration& c, const Placement& placement) {
+int threads_of(const train::Configuration& c, const JobHosts& placement) {
   return train::threads_of_a_rank(c.threads_per_rank,
                                   started_by_mpi() ? mpi_job_ranks_here() : placement.ranks_a_host());
 }
@@ -84,7 +84,7 @@ std::string model_text(const train::Configuration& c) {
 
 /// Interpolates linearly between the points of a curve; beyond the last point in proportion. `points`: x and y in turn,
 /// ascending.
-double along(const std::vector<double>& points, double x) {
+double interpolated(const std::vector<double>& points, double x) {
   const size_t count = points.size() / 2;
   if (x <= points[0] || count == 1) return points[1];
   size_t i = 1;
@@ -106,25 +106,25 @@ double lost_while_computing(const Communicator& world, double seconds) {
 
 }  // namespace
 
-/// `here` of its ranks are on one host; all its hosts have the same number of its ranks.
+/// `ranks_a_host` of its ranks are on one host; all its hosts have the same number of its ranks.
 struct Workbench::Group {
-  int64_t ranks = 1, here = 1;
+  int64_t ranks = 1, ranks_a_host = 1;
 
-  Group(const PlannedCall& call, const Placement& placement) : ranks(call.ranks) {
+  Group(const PlannedCall& call, const JobHosts& placement) : ranks(call.ranks) {
     const int64_t on_host = placement.ranks_a_host();
     const int64_t stride = std::max<int64_t>(1, (call.span - 1) / std::max<int64_t>(1, call.ranks - 1));
-    here = std::clamp<int64_t>(on_host / stride, 1, ranks);
-    while (ranks % here != 0) --here;
+    ranks_a_host = std::clamp<int64_t>(on_host / stride, 1, ranks);
+    while (ranks % ranks_a_host != 0) --ranks_a_host;
   }
-  Group(int64_t all, int64_t on_one_host) : ranks(all), here(on_one_host) {}
-  std::string text() const { return std::to_string(ranks) + " ranks, " + std::to_string(here) + " a host"; }
+  Group(int64_t all, int64_t on_one_host) : ranks(all), ranks_a_host(on_one_host) {}
+  std::string text() const { return std::to_string(ranks) + " ranks, " + std::to_string(ranks_a_host) + " a host"; }
 };
 
 JobSession::JobSession() {
   if (started_by_mpi()) session_.emplace();
 }
 
-Workbench::Workbench(const train::Configuration& configuration, const Placement& placement, double seconds,
+Workbench::Workbench(const train::Configuration& configuration, const JobHosts& placement, double seconds,
                      double tolerance, bool measures_anew)
     : configuration_(configuration),
       placement_(placement),
@@ -136,7 +136,7 @@ Workbench::Workbench(const train::Configuration& configuration, const Placement&
       measurements_(about(configuration, workers_, threads_), measures_anew) {
   if (!started_by_mpi()) return;
   on_workers(workers_, [&](const Communicator& world) {
-    measurements_.take(text_of(0, measurements_.text(), world));  // the cache folders of hosts may differ
+    measurements_.take(text_from_rank(0, measurements_.text(), world));  // the cache folders of hosts may differ
   });
   spent_ = 0;
 }
@@ -165,18 +165,18 @@ void Workbench::on_workers(int64_t ranks, const std::function<void(const Communi
 const std::vector<double>* Workbench::numbers_of(const std::string& name, std::function<Reading()> measure,
                                                  const std::string& kind) {
   const std::vector<double>* known = measurements_.find(name);
-  if (known == nullptr) wanted_.try_emplace(name, Part{name, kind.empty() ? name : kind, std::move(measure)});
+  if (known == nullptr) wanted_.try_emplace(name, MeasuredPart{name, kind.empty() ? name : kind, std::move(measure)});
   return known;
 }
 
 bool Workbench::measure() {
   if (wanted_.empty()) return false;
-  std::vector<Part> parts;
+  std::vector<MeasuredPart> parts;
   for (auto& [name, part] : wanted_) parts.push_back(std::move(part));
   wanted_.clear();
   calls_.clear();
   measure_in_rounds(parts, seconds_, tolerance_, [this] { return spent_; });
-  for (const Part& part : parts) {
+  for (const MeasuredPart& part : parts) {
     const Reading* best = part.best(tolerance_);
     if (best == nullptr) continue;
     const bool is_sure = part.is_sure(tolerance_);
@@ -184,12 +184,12 @@ bool Workbench::measure() {
     ++measured_;
     unsure_ += is_sure ? 0 : 1;
   }
-  for (const Part& part : parts)
+  for (const MeasuredPart& part : parts)
     if (part.readings.empty()) estimate_from_others(part);
   return true;
 }
 
-void Workbench::estimate_from_others(const Part& part) {
+void Workbench::estimate_from_others(const MeasuredPart& part) {
   const std::map<std::string, double>& of_kind = work_.at(part.kind);
   double work = 0;
   std::vector<double> sums(4);
@@ -214,7 +214,7 @@ std::function<Reading()> Workbench::timing_of(const SegmentTrial& trial) {
         on_workers(workers_, [&](const Communicator& world) {
           const nn::AssumedExperts assumed(nn::AssumedExperts::Rows::even, /*alone=*/true);
           const std::set<std::string> none;
-          LoneRank alone(grid_sizes(plain), rank);
+          SilentRank alone(grid_sizes(plain), rank);
           const SegmentTrial mine{.configuration = plain,
                                   .task = task,
                                   .segment = segment,
@@ -230,32 +230,32 @@ std::function<Reading()> Workbench::timing_of(const SegmentTrial& trial) {
                                   .calls = *alone.calls};
           const auto [seconds, lost] = time_segment(mine, plain.microbatches > 1, world, seconds_ / 300);
           if (train::is_first_of_process(world))
-            reading = {{seconds.forward, seconds.backward, seconds.weights, seconds.waiting}, lost};
+            reading = {{seconds.forward, seconds.backward, seconds.weight_gradients, seconds.waiting}, lost};
         });
         return reading;
       };
 }
 
 SegmentSeconds Workbench::segment(const SegmentTrial& trial, const std::string& name, int64_t rows, int64_t weights) {
-  auto& close = segments_[name];
-  auto near = std::ranges::find_if(close, [&](const auto& known) {
+  auto& of_this_name = segments_[name];
+  auto nearest = std::ranges::find_if(of_this_name, [&](const auto& known) {
     return std::abs(static_cast<double>(known.first - rows)) <= kCloseRows * static_cast<double>(rows);
   });
   const double work = static_cast<double>(rows) * static_cast<double>(weights);
   const std::string kind = work == 0 ? "" : trial.segment.kind.empty() ? trial.segment.name : trial.segment.kind;
-  if (near == close.end()) {
-    close.emplace_back(
+  if (nearest == of_this_name.end()) {
+    of_this_name.emplace_back(
         rows, "segment " + hexadecimal(mix(hash_of(model_text(configuration_) + name))) + " " + std::to_string(rows));
-    near = std::prev(close.end());
-    if (work > 0) work_[kind][near->second] = work;
+    nearest = std::prev(of_this_name.end());
+    if (work > 0) work_[kind][nearest->second] = work;
   }
-  const std::vector<double>* known = measurements_.find(near->second);
+  const std::vector<double>* known = measurements_.find(nearest->second);
   if (known == nullptr) {
-    if (!wanted_.contains(near->second)) numbers_of(near->second, timing_of(trial), kind);
+    if (!wanted_.contains(nearest->second)) numbers_of(nearest->second, timing_of(trial), kind);
     return {};
   }
   SegmentSeconds seconds{known->at(0), known->at(1), known->at(2), known->at(3)};
-  if (rows != near->first) seconds = seconds * (static_cast<double>(rows) / static_cast<double>(near->first));
+  if (rows != nearest->first) seconds = seconds * (static_cast<double>(rows) / static_cast<double>(nearest->first));
   if (trial.segment.recomputes) seconds.backward += seconds.forward;
   return seconds * ranks_a_core_;
 }
@@ -266,7 +266,7 @@ Reading Workbench::timed_update() {
     std::vector<double> points;  // elements and seconds
     measure::Stopwatch::Lap all;
     for (const int64_t features : {16, 2048}) {
-      const LoneRank alone({}, 0);
+      const SilentRank alone({}, 0);
       torch::nn::Linear layer(torch::nn::LinearOptions(features, features).bias(false));
       layer->to(train::tensor_options(configuration_).dtype().toScalarType());
       parallel::Optimizer optimizer(nn::parameters_of(*layer, alone.grid, {"tp"}), rule_of(configuration_),
@@ -299,20 +299,21 @@ double Workbench::update(int64_t elements) {
   const std::string name = "update of " + text_of("optimizer", configuration_) + " " +
                            text_of("precision", configuration_) + (configuration_.clip > 0 ? " clipped" : "");
   const std::vector<double>* known = numbers_of(name, [this] { return timed_update(); });
-  return known == nullptr ? 0 : ranks_a_core_ * along(*known, static_cast<double>(elements));
+  return known == nullptr ? 0 : ranks_a_core_ * interpolated(*known, static_cast<double>(elements));
 }
 
 Reading Workbench::timed_call(const std::string& operation, const Group& group, int64_t bytes) {
   // As many groups at once as in a step.
-  const int64_t here = std::min(kMostMeasuredRanks, placement_.ranks_a_host());
-  const int64_t ranks = started_by_mpi() ? mpi_job_size() : std::max(group.ranks, here / group.ranks * group.ranks);
+  const int64_t ranks_a_host = std::min(kMostMeasuredRanks, placement_.ranks_a_host());
+  const int64_t ranks =
+      started_by_mpi() ? mpi_job_size() : std::max(group.ranks, ranks_a_host / group.ranks * group.ranks);
   const measure::Effort efforts{.turns = 5, .least_turns = 3, .seconds = seconds_ / 1200};
   Reading reading;
   on_workers(ranks, [&](const Communicator& world) {
-    const int64_t on_host = placement_.ranks_a_host(), hosts = group.ranks / group.here;
+    const int64_t on_host = placement_.ranks_a_host(), hosts = group.ranks / group.ranks_a_host;
     const int64_t host = world.rank() / on_host, place = world.rank() % on_host;
-    const Communicator mine =
-        *world.split(static_cast<int>(host / hosts * (on_host / group.here) + place / group.here), world.rank());
+    const Communicator mine = *world.split(
+        static_cast<int>(host / hosts * (on_host / group.ranks_a_host) + place / group.ranks_a_host), world.rank());
     const measure::Workload workload(mine, bytes);
     const auto collective = collective_named(operation);
     const int next = (mine.rank() + 1) % mine.size(), previous = (mine.rank() + mine.size() - 1) % mine.size();
@@ -344,7 +345,7 @@ double Workbench::measured(const std::string& operation, const Group& group, dou
   const int64_t most = started_by_mpi() ? mpi_job_size() : kMostMeasuredRanks;
   if (group.ranks > most) {
     const auto ratio = static_cast<double>(group.ranks) / static_cast<double>(most);
-    return ratio * measured(operation, {most, std::min(most, group.here)}, bytes / ratio);
+    return ratio * measured(operation, {most, std::min(most, group.ranks_a_host)}, bytes / ratio);
   }
   // Interpolates linearly between two sizes; beyond the largest in proportion.
   int64_t below = kLeastBytes, above = kLeastBytes;
@@ -354,7 +355,8 @@ double Workbench::measured(const std::string& operation, const Group& group, dou
   }
   const double high = point(operation, group, above);
   if (below == above) return high;
-  return along({static_cast<double>(below), point(operation, group, below), static_cast<double>(above), high}, bytes);
+  return interpolated({static_cast<double>(below), point(operation, group, below), static_cast<double>(above), high},
+                      bytes);
 }
 
 double Workbench::call(const PlannedCall& call) {
@@ -370,12 +372,12 @@ double Workbench::seconds_of(const PlannedCall& call) {
   const bool gathers = call.collective == Collective::all_gather || call.collective == Collective::gather;
   const auto bytes = static_cast<double>(gathers ? call.bytes * call.ranks : call.bytes);
   const std::string operation = call.collective ? std::string(name(*call.collective)) : kMessages;
-  if (!placement_.network || group.here == group.ranks) return measured(operation, group, bytes);
+  if (!placement_.network || group.ranks_a_host == group.ranks) return measured(operation, group, bytes);
   // First within each host, then between hosts; all groups of a host share its network.
-  const int64_t hosts = group.ranks / group.here;
-  const auto sharing = static_cast<double>(placement_.ranks_a_host()) / static_cast<double>(group.here);
+  const int64_t hosts = group.ranks / group.ranks_a_host;
+  const auto sharing = static_cast<double>(placement_.ranks_a_host()) / static_cast<double>(group.ranks_a_host);
   const algorithm::Network network{placement_.network->alpha, placement_.network->beta * sharing};
-  const double within = measured(operation, {group.here, group.here}, bytes);
+  const double within = measured(operation, {group.ranks_a_host, group.ranks_a_host}, bytes);
   if (!call.collective) return std::max(within, network.alpha + network.beta * bytes);
   const auto whole = static_cast<int64_t>(bytes);
   const std::string_view algorithm = algorithm::choose(*call.collective, static_cast<int>(hosts), whole);

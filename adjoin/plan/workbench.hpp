@@ -20,7 +20,7 @@
 namespace adjoin::plan {
 
 /// Where the ranks of a job run.
-struct Placement {
+struct JobHosts {
   int64_t ranks = 1, hosts = 1;                 ///< the same number of ranks on each host, which are neighbours
   std::optional<algorithm::Network> network{};  ///< between hosts, by formula; none: as measured
 
@@ -45,8 +45,8 @@ class Workbench {
  public:
   /// `seconds`: the most time for measuring; one segment of each kind, and sizes of calls that were not measured yet, are
   /// measured in any case. A segment for which no time is left gets the time of measured segments of its kind, in proportion to
-  /// rows times weights. `tolerance`: as in Part; what is not sure is not kept for later plans.
-  Workbench(const train::Configuration& configuration, const Placement& placement, double seconds, double tolerance,
+  /// rows times weights. `tolerance`: as in MeasuredPart; what is not sure is not kept for later plans.
+  Workbench(const train::Configuration& configuration, const JobHosts& placement, double seconds, double tolerance,
             bool measures_anew);
   ~Workbench();
   Workbench(const Workbench&) = delete;
@@ -73,7 +73,7 @@ class Workbench {
  private:
   struct Group;  // the ranks of a call, by hosts
   void on_workers(int64_t ranks, const std::function<void(const Communicator& world)>& work);
-  /// What is known of a part; nullptr if it must be measured first, which is noted. `kind`: as in Part; none: of its own.
+  /// What is known of a part; nullptr if it must be measured first, which is noted. `kind`: as in MeasuredPart; none: of its own.
   const std::vector<double>* numbers_of(const std::string& name, std::function<Reading()> measure,
                                         const std::string& kind = {});
   double seconds_of(const PlannedCall& call);
@@ -83,17 +83,17 @@ class Workbench {
   Reading timed_update();
   /// Times a segment that is not recomputed, with weights that are not cut.
   std::function<Reading()> timing_of(const SegmentTrial& trial);
-  void estimate_from_others(const Part& part);
+  void estimate_from_others(const MeasuredPart& part);
 
   const train::Configuration configuration_;
-  const Placement placement_;
+  const JobHosts placement_;
   const double seconds_, tolerance_;
   const JobSession session_{};
   int64_t workers_;      // at the same time
   int threads_;          // of each worker
   double ranks_a_core_;  // how many ranks share a core
   Measurements measurements_;
-  std::map<std::string, Part> wanted_{};                                            // by name
+  std::map<std::string, MeasuredPart> wanted_{};                                    // by name
   std::map<std::string, std::vector<std::pair<int64_t, std::string>>> segments_{};  // by name: rows and part
   std::map<std::string, std::map<std::string, double>> work_{};   // of segments by kind and part: rows times weights
   std::map<std::tuple<int, int, int, int64_t>, double> calls_{};  // by collective, ranks, span and bytes

@@ -9,13 +9,13 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/state.hpp"
+#include "adjoin/store/fail_alike.hpp"
 #include "adjoin/store/on_root.hpp"
 #include "adjoin/store/piece_runs.hpp"
 #include "adjoin/store/read_checkpoint.hpp"
 #include "adjoin/store/read_piece.hpp"
 #include "adjoin/store/state_parts.hpp"
 #include "adjoin/store/state_sums.hpp"
-#include "adjoin/store/together.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -92,7 +92,7 @@ void load_state(const fs::path& path, const std::vector<nn::Parameter>& pieces, 
   std::vector<TensorEntry> tensors;
   Sums sums;
   std::map<std::string, uint64_t> expected;
-  together(world, [&] {
+  fail_alike(world, [&] {
     const SafetensorsFile file(path);
     if (source.checkpoint) check_belongs(file, path, *source.checkpoint);
     expected = sums_of(file, path);

@@ -16,7 +16,7 @@ namespace adjoin::train {
 void check_one_folder(const std::filesystem::path& out, const Communicator& world) {
   if (!started_by_mpi()) return;
   const std::filesystem::path file = out / ".adjoin.shared";
-  const std::string name = text_of(0, new_checkpoint_name(), world);
+  const std::string name = text_from_rank(0, new_checkpoint_name(), world);
   on_root(world, "writing " + file.string(), [&] { write_atomically(file, name); });
   const std::vector<int64_t> strangers = numbers_of_all(text_or_nothing(file) != name, world);
   on_root(world, "removing " + file.string(), [&] { on_disk([&] { std::filesystem::remove(file); }); });

@@ -12,9 +12,9 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/values.hpp"
 #include "adjoin/store/checkpoint_folders.hpp"
+#include "adjoin/store/fail_alike.hpp"
 #include "adjoin/store/messages.hpp"
 #include "adjoin/store/read_text.hpp"
-#include "adjoin/store/together.hpp"
 #include "adjoin/store/whole_checkpoint.hpp"
 
 namespace adjoin::train {
@@ -89,11 +89,11 @@ void read_checkpoint(const CheckpointChoice& choice, const Communicator& world,
   auto pause = kFirstPause;
   for (int attempt = 1;;) {
     Found found;
-    together(world, [&] {
+    fail_alike(world, [&] {
       if (world.rank() == 0) found = find(choice, passed_over);
     });
-    const std::string folder = text_of(0, found.checkpoint.path.string(), world);
-    for (std::string* text : {&found.state, &found.trouble}) *text = text_of(0, *text, world);
+    const std::string folder = text_from_rank(0, found.checkpoint.path.string(), world);
+    for (std::string* text : {&found.state, &found.trouble}) *text = text_from_rank(0, *text, world);
     if (!found.trouble.empty() && damage.empty()) throw InvalidArgument(found.trouble);
     if (!found.trouble.empty())
       throw DamagedFile(damage + (passed_over.size() > 1 ? "; no other checkpoint is whole" : ""));
@@ -102,7 +102,7 @@ void read_checkpoint(const CheckpointChoice& choice, const Communicator& world,
       return largest_of_all(world.rank() == 0 && state_in(folder) != found.state, world) != 0;
     };
     try {
-      together(world, [&] {
+      fail_alike(world, [&] {
         if (world.rank() == 0) check_whole(found.checkpoint, found.state);
       });
       return read({folder, found.state, name_in(found.state)});

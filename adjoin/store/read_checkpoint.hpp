@@ -32,7 +32,7 @@ struct SavedCheckpoint {
 /// it is used, with a warning.
 ///
 /// So `read` may be called several times. It may communicate; if it throws on one worker, it must throw alike on all
-/// (together() ensures that).
+/// (fail_alike() ensures that).
 /// Throws: InvalidArgument where there is no checkpoint, or none of that step, with a list of those that exist; DamagedFile
 ///         where none is whole; else what `read` throws
 void read_checkpoint(const CheckpointChoice& choice, const Communicator& world,

@@ -164,7 +164,7 @@ size_t choice_of(const Field& field, std::string_view value) {
 
 }  // namespace
 
-Configuration::Configuration()
+ModelOptions::ModelOptions()
     : TransformerOptions{.layers = 2,
                          .hidden = 128,
                          .heads = 4,

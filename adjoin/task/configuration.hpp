@@ -20,12 +20,16 @@ enum class Precision : uint8_t { fp64, fp32, bf16, fp16 };  ///< of the forward 
 enum class Recompute : uint8_t { none, attention, segment };
 enum class SaveMode : uint8_t { background, wait };
 
+/// The options of a model, as a run has them by default.
+struct ModelOptions : models::TransformerOptions {
+  ModelOptions();
+  bool operator==(const ModelOptions&) const = default;
+};
+
 /// Everything that decides a training run. The table that fields() returns has names, meanings, units and ranges. The model's
 /// options are those of the models, of which transformer_options completes what depends on others: words, context and top_k of 0,
 /// dropouts of -1.
-struct Configuration : models::TransformerOptions {
-  Configuration();
-
+struct Configuration : ModelOptions {
   std::string data{};
   std::string test{};
   std::string text_column{};

@@ -69,7 +69,7 @@ EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make)
   }
   const std::string measured = counted(saved.task->size(data::Part::test), "sample") + " " + result.texts;
   run_workers(worker_options(configuration), [&](const Communicator& world) {
-    const std::string of_first = text_of(0, measured, world);
+    const std::string of_first = text_from_rank(0, measured, world);
     require(largest_of_all(of_first != measured, world) == 0,
             [&] { return options.model + ": the ranks see different texts, rank 0 " + of_first; });
     Trainer trainer = load_trainer(saved, configuration, world);

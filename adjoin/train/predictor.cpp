@@ -43,7 +43,7 @@ size_t taken(Task& task, std::span<const std::string> texts, std::string& refusa
 std::vector<std::string> shared(const std::vector<std::string>& texts, const Communicator& world) {
   std::string packed;
   if (world.rank() == 0) Json::to_msgpack(texts, packed);
-  return Json::from_msgpack(text_of(0, std::move(packed), world)).get<std::vector<std::string>>();
+  return Json::from_msgpack(text_from_rank(0, std::move(packed), world)).get<std::vector<std::string>>();
 }
 
 /// The predictions of all ranks, in rank order.

@@ -86,7 +86,7 @@ Grid stage_of_others(const Grid& grid, int pp) {
 
 /// A part of the model, and the coordinates along pp of the stages that name it.
 struct HeldPart {
-  const models::Part* part;
+  const models::ModuleRecipe* part;
   std::vector<int> held_at;  // ascending
 
   bool is_at(int pp) const { return std::ranges::find(held_at, pp) != held_at.end(); }
@@ -99,7 +99,7 @@ std::vector<HeldPart> parts_of_stages(const Stages& stages, const std::vector<mo
   for (int stage = 0; stage < stages.count(); ++stage)
     for (int64_t i = stages.segments[static_cast<size_t>(stage)].begin;
          i < stages.segments[static_cast<size_t>(stage)].end; ++i)
-      for (const models::Part& part : segments[static_cast<size_t>(i)].parts) {
+      for (const models::ModuleRecipe& part : segments[static_cast<size_t>(i)].parts) {
         if (!held_at.contains(part.name)) parts.push_back({&part, {}});
         held_at[part.name].insert(stages.pp_of(stage));
       }

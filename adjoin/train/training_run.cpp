@@ -14,13 +14,13 @@
 #include "adjoin/nn/state.hpp"
 #include "adjoin/store/checkpoint.hpp"
 #include "adjoin/store/checkpoint_folders.hpp"
+#include "adjoin/store/fail_alike.hpp"
 #include "adjoin/store/messages.hpp"
 #include "adjoin/store/on_root.hpp"
 #include "adjoin/store/one_folder.hpp"
 #include "adjoin/store/output_file.hpp"
 #include "adjoin/store/read_checkpoint.hpp"
 #include "adjoin/store/read_text.hpp"
-#include "adjoin/store/together.hpp"
 #include "adjoin/task/traced_steps.hpp"
 #include "adjoin/train/resume.hpp"
 #include "adjoin/train/run_files.hpp"
@@ -155,7 +155,7 @@ void TrainingRun::resume() {
   parallel::Optimizer& optimizer = trainer_.optimizer();  // all workers must make it together
   RunState state;
   read_checkpoint({configuration_.resume, configuration_.step}, world_, [&](const SavedCheckpoint& saved) {
-    together(world_, [&] {
+    fail_alike(world_, [&] {
       state = run_state_of(saved.folder / kStateFile, saved.state);
       check_data(configuration_.resume, state, state_);
       check_position(saved.folder / kStateFile, state, sampler_.steps_per_epoch());

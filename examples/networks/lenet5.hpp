@@ -23,11 +23,11 @@ struct Grids {
 inline nn::Sequential lenet5(const Grids& on, at::ScalarType type) {
   const auto conv = [&](int64_t in, int64_t out, int64_t padding) {
     const Layout weight = nn::copied_on(on.space.shape(), {out, in, 5, 5});
-    return nn::Conv2d(nn::Conv2dOptions(in, out, 5).padding(padding), nn::Placement{weight, {}, type}, on.space);
+    return nn::Conv2d(nn::Conv2dOptions(in, out, 5).padding(padding), nn::LayerLayouts{weight, {}, type}, on.space);
   };
   const auto linear = [&](int64_t in, int64_t out) {
     const Layout weight = nn::balanced_over(on.features.shape(), {{"out"}, {"in"}})({out, in});
-    return nn::Linear(nn::LinearOptions(in, out), nn::Placement{weight, {}, type}, on.features);
+    return nn::Linear(nn::LinearOptions(in, out), nn::LayerLayouts{weight, {}, type}, on.features);
   };
   const nn::Elementwise relu(at::relu);
   const nn::MaxPool2d pool(nn::MaxPool2dOptions(2), on.space);

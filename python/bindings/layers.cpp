@@ -23,7 +23,7 @@ using nn::LayoutRule;
 /// Makes the layer of a kind.
 struct MakeLayer {
   const Given& given;
-  const nn::Placement& placement;
+  const nn::LayerLayouts& placement;
   const Grid& grid;
   std::optional<Layer>& made;
 
@@ -31,9 +31,9 @@ struct MakeLayer {
   void operator()(const Options& options) const {
     const bool given_bias = !given.has("bias") || given.get<bool>("bias");  // of norms
     const Blocking blocking;                                                // groups that are new are made by all
-    if constexpr (std::is_constructible_v<Here, const Options&, const nn::Placement&, const Grid&, bool>)
+    if constexpr (std::is_constructible_v<Here, const Options&, const nn::LayerLayouts&, const Grid&, bool>)
       made.emplace(layer_of(std::make_shared<Here>(options, placement, grid, given_bias)));
-    else if constexpr (std::is_constructible_v<Here, const Options&, const nn::Placement&, const Grid&>)
+    else if constexpr (std::is_constructible_v<Here, const Options&, const nn::LayerLayouts&, const Grid&>)
       made.emplace(layer_of(std::make_shared<Here>(options, placement, grid)));
     else if constexpr (std::is_constructible_v<Here, const Options&, const Grid&, LayoutRule>)
       made.emplace(layer_of(std::make_shared<Here>(options, grid, placement.output)));
@@ -57,7 +57,7 @@ nn::UpsampleImpl upsample(const Given& g, const Grid& grid, const LayoutRule& ou
 Layer make_layer(const std::string& kind, const py::dict& options, const Grid& grid,
                  const std::optional<Layout>& weight, const py::object& output, at::ScalarType dtype) {
   const Given g(kind, options);
-  const nn::Placement placement{.weight = weight, .output = rule_of(output), .tensor = dtype};
+  const nn::LayerLayouts placement{.weight = weight, .output = rule_of(output), .tensor = dtype};
   if (kind == "Upsample") return layer_of(std::make_shared<nn::UpsampleImpl>(upsample(g, grid, placement.output)));
   if (kind == "RMSNorm") {
     const auto rms = nn::RMSNormOptions(g.sizes("normalized_shape"))

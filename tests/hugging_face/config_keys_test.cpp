@@ -71,10 +71,10 @@ TEST(ConfigKeys, of_rotary_positions_count_in_each_place_where_transformers_read
   expect_refused(with({{"rope_type", "linear"}, {"type", "yarn"}, {"factor", 2}}, nullptr), R"("type": "yarn")");
   expect_refused(with(5, nullptr), "\"rope_scaling\": 5: expected an object");
   const Configuration both = read_from(with(linear, {{"rope_type", "default"}, {"rope_theta", 5}}));
-  EXPECT_EQ(both.rotary_scaling, "linear");
-  EXPECT_EQ(both.rotary_factor, 4);
-  EXPECT_EQ(both.rotary_base, 77);
-  EXPECT_EQ(read_from(with(Json::object(), {{"rope_theta", 5}})).rotary_base, 5);
+  EXPECT_EQ(both.rotary.scaling, nn::RotaryOptions::Scaling::linear);
+  EXPECT_EQ(both.rotary.factor, 4);
+  EXPECT_EQ(both.rotary.base, 77);
+  EXPECT_EQ(read_from(with(Json::object(), {{"rope_theta", 5}})).rotary.base, 5);
 }
 
 TEST(ConfigKeys, of_windows_limit_the_context_of_every_rotary_decoder) {

@@ -61,7 +61,8 @@ TransformerOptions with_biases_and_rms() {
                     .low_turns = 0.1,
                     .high_turns = 0.8,
                     .trained_tokens = 5};
-  options.qkv_bias = options.out_bias = options.feed_forward_bias = true;
+  options.attention_bias = TransformerOptions::AttentionBias::all;
+  options.feed_forward_bias = true;
   return options;
 }
 const TransformerOptions kDecoders[] = {learned_gelu(), rotary_grouped_swiglu(), with_biases_and_rms()};

@@ -54,7 +54,7 @@ constexpr Kind kKinds[] = {Kind::course, Kind::all_options, Kind::bert};
 TransformerOptions small(Kind kind) {
   TransformerOptions options{.words = 23, .layers = 2, .hidden = 20, .heads = 5, .dropout = 0.2};
   if (kind == Kind::course) {
-    options.scale = 1 / std::sqrt(20.0);
+    options.score_scale = TransformerOptions::ScoreScale::hidden;
     return options;
   }
   options.attention_dropout = 0.1;
@@ -63,8 +63,9 @@ TransformerOptions small(Kind kind) {
   options.final_norm = kind == Kind::all_options;
   if (kind == Kind::bert) {
     options.token_types = 2;
-    options.embedding_norm = options.norm_after_sum = true;
-    options.qkv_bias = options.out_bias = options.feed_forward_bias = true;
+    options.norm_place = TransformerOptions::NormPlace::after;
+    options.attention_bias = TransformerOptions::AttentionBias::all;
+    options.embedding_norm = options.feed_forward_bias = true;
     options.inner = 23;
     options.embedding_dropout = 0.2;
   } else {
@@ -74,8 +75,9 @@ TransformerOptions small(Kind kind) {
 }
 
 ClassifierOptions head_of(Kind kind) {
-  if (kind == Kind::bert) return {.classes = 3, .bias = true, .activation = nn::Activation::tanh, .dropout = 0.2};
-  return {.mean_pooling = kind == Kind::all_options, .dropout = 0.2};
+  if (kind == Kind::bert) return {.classes = 3, .pooler = true, .dropout = 0.2};
+  using Pooling = ClassifierOptions::Pooling;
+  return {.pooling = kind == Kind::all_options ? Pooling::mean : Pooling::cls, .dropout = 0.2};
 }
 
 ForwardPass training(const std::vector<int64_t>& lengths, int64_t first_sample = 0) {

@@ -25,8 +25,9 @@ struct RandomlyPlaced : torch::nn::Module {
     const auto layout = [&](const std::vector<int64_t>& shape) {
       return random_layout(draw.seed(), random_grid(draw.seed(), grid.world().size()), shape, Kind::copied);
     };
-    linear = register_module("linear", Linear(LinearOptions(7, 5), Placement{layout({5, 7}), {}, at::kDouble}, grid));
-    norm = register_module("norm", BatchNorm1d(BatchNormOptions(5), Placement{layout({5}), {}, at::kDouble}, grid));
+    linear =
+        register_module("linear", Linear(LinearOptions(7, 5), LayerLayouts{layout({5, 7}), {}, at::kDouble}, grid));
+    norm = register_module("norm", BatchNorm1d(BatchNormOptions(5), LayerLayouts{layout({5}), {}, at::kDouble}, grid));
   }
   Linear linear{nullptr};
   BatchNorm1d norm{nullptr};

@@ -24,7 +24,7 @@ namespace {
 using namespace adjoin::testing;
 
 nn::Linear layer_on(const Layout& weight, const Grid& grid) {
-  nn::Linear layer(nn::LinearOptions(5, 7), nn::Placement{weight, {}, at::kDouble}, grid);
+  nn::Linear layer(nn::LinearOptions(5, 7), nn::LayerLayouts{weight, {}, at::kDouble}, grid);
   nn::initialize(*layer, 3);
   return layer;
 }

@@ -181,9 +181,10 @@ class Line : public train::Task {
 };
 
 TEST_F(Plans, of_a_task_of_ones_own_are_made_likewise) {
-  const Plan plan =
-      layouts({.batch = 6, .threads_per_rank = 1}, [](const Configuration&) { return std::make_unique<Line>(); },
-              {.placement = {.ranks = 2}, .measuring_seconds = kSeconds});
+  Configuration c;
+  c.batch = 6, c.threads_per_rank = 1;
+  const Plan plan = layouts(c, [](const Configuration&) { return std::make_unique<Line>(); },
+                            {.placement = {.ranks = 2}, .measuring_seconds = kSeconds});
   std::set<std::string> options;
   for (const PlannedLayout& layout : plan.fitting) options.insert(options_of(layout.configuration));
   EXPECT_TRUE(options.contains("--dp 2"));

@@ -101,8 +101,8 @@ TEST(PlanStep, tells_what_each_rank_then_calls) {
           const Seen seen = seen_in_a_step(c, *task, world);
           EXPECT_EQ(plan.parameters, seen.parameters);
           EXPECT_EQ(text_of(plan.calls), text_of(seen.calls))
-              << model << " in " << name(precision) << " on " << grid_sizes(c).to_string() << " " << c.cp_method << " "
-              << c.recompute;
+              << model << " in " << name(precision) << " on " << grid_sizes(c).to_string() << " "
+              << text_of("cp_method", c) << " " << text_of("recompute", c);
         }
       });
 }
@@ -139,8 +139,8 @@ TEST(PlanStep, tells_within_a_tenth_how_much_memory_split_rows_and_recomputation
           const RankPlan plan = planned(with, *task, world);
           const auto peak = static_cast<double>(seen_in_a_step(with, *task, world).peak);
           EXPECT_NEAR(static_cast<double>(plan.highest) / peak, 1, 0.1)
-              << model << " in " << name(with.precision) << ", " << grid_sizes(c).to_string() << " by " << c.cp_method
-              << ", recomputes " << recompute << ", " << peak << " bytes";
+              << model << " in " << name(with.precision) << ", " << grid_sizes(c).to_string() << " by "
+              << text_of("cp_method", c) << ", recomputes " << recompute << ", " << peak << " bytes";
         }
     });
 }
@@ -293,7 +293,8 @@ TEST(PlanStep, knows_split_rows_of_more_micro_batches_than_it_runs) {
 
 TEST(PlanStep, knows_a_task_of_ones_own) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
-    Configuration c{.batch = 7, .dp = world.size()};
+    Configuration c;
+    c.batch = 7, c.dp = world.size();
     c.validation = 0.1;
     const PlainTask task;
     const RankPlan plan = plan_step(c, task, all_samples(task)).at(static_cast<size_t>(world.rank()));

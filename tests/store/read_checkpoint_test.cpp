@@ -10,8 +10,8 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/store/checkpoint_folders.hpp"
+#include "adjoin/store/fail_alike.hpp"
 #include "adjoin/store/read_text.hpp"
-#include "adjoin/store/together.hpp"
 #include "tests/support/safetensors.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/worlds.hpp"
@@ -79,7 +79,7 @@ TEST(ReadCheckpoint, gives_all_workers_the_same_one_while_they_are_replaced) {
     for (int i = 0; i < 50; ++i) {
       int64_t mine = 0;
       read_checkpoint({run}, world, [&](const SavedCheckpoint& saved) {
-        together(world, [&] { expect_part_of(saved); });
+        fail_alike(world, [&] { expect_part_of(saved); });
         mine = std::stoi(saved.name);
       });
       std::vector<int64_t> all(static_cast<size_t>(world.size()));
@@ -164,16 +164,16 @@ TEST(ReadCheckpoint, says_where_there_is_none) {
 
 TEST(Together, throws_on_all_what_one_of_them_threw_damage_first) {
   for_each_world({1, 2, 4}, [](const Communicator& world) {
-    EXPECT_NO_THROW(together(world, [] {}));
+    EXPECT_NO_THROW(fail_alike(world, [] {}));
     const int last = world.size() - 1;
     EXPECT_EQ(message_of<IoError>([&] {
-                together(world, [&] {
+                fail_alike(world, [&] {
                   if (world.rank() == last) throw IoError("rank " + std::to_string(last));
                 });
               }),
               "rank " + std::to_string(last));
     EXPECT_EQ(message_of<DamagedFile>([&] {
-                together(world, [&] {
+                fail_alike(world, [&] {
                   if (world.rank() == last) throw DamagedFile("damage");
                   throw InvalidArgument("other");
                 });

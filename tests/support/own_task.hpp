@@ -61,7 +61,8 @@ inline std::unique_ptr<train::Task> plain_task(const train::Configuration&) {
 
 /// A training of it that takes a moment: six steps an epoch.
 inline train::Configuration of_plain_task(const std::string& out, int64_t epochs = 2) {
-  train::Configuration c{.batch = 7, .epochs = epochs, .lr = 1e-2, .threads_per_rank = 1};
+  train::Configuration c;
+  c.batch = 7, c.epochs = epochs, c.lr = 1e-2, c.threads_per_rank = 1;
   c.out = out;
   return c;
 }

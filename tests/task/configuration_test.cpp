@@ -35,9 +35,9 @@ TEST(Configuration, of_bert_presets_has_the_published_sizes_and_none_of_the_extr
   EXPECT_EQ((std::vector{large.layers, large.hidden, large.heads, large.sequence}),
             (std::vector<int64_t>{24, 1024, 16, 512}));
   for (const Configuration& bert : {base, large}) {
-    EXPECT_EQ(bert.pooling, "cls");
-    EXPECT_EQ(bert.positions, "none");
-    EXPECT_EQ(bert.score_scale, "hidden");
+    EXPECT_EQ(text_of("pooling", bert), "cls");
+    EXPECT_EQ(text_of("positions", bert), "none");
+    EXPECT_EQ(text_of("score_scale", bert), "hidden");
     EXPECT_FALSE(bert.final_norm);
     EXPECT_EQ(bert.token_dropout, 0);
   }

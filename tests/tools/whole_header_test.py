@@ -30,7 +30,7 @@ LEFT_OUT = [  # a folder or headers of it, and why users do not need them
     ("hugging_face", "config_values export_tokenizer rotary_positions", "parts of pretrained and export_model"),
     ("plan", "extrapolated_step layouts measured_segments memory_walk planned_samples skipped_products", "parts of plan.hpp and step_plan.hpp"),
     ("report", "chart failures page page_parts pictures planned_memory scale tables", "parts of a report's page"),
-    ("store", "checkpoint_folders messages on_root one_folder piece_runs read_text state_sums together token_cache whole_checkpoint",
+    ("store", "checkpoint_folders fail_alike messages on_root one_folder piece_runs read_text state_sums token_cache whole_checkpoint",
      "how files are read and written"),
     ("task", "class_weights transformer_options", "what options of texts and their models mean"),
     ("texts", "class_counts class_report measured_texts text_part trained_texts", "parts of the tasks of texts"),

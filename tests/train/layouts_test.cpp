@@ -43,7 +43,7 @@ Configuration odd_sizes(const std::string& model) {
 /// A model as transformers has it, of such sizes, with more rows in its embedding than there are pieces.
 Configuration odd_sizes_of(const nlohmann::ordered_json& config) {
   const Family& family = family_of(config);
-  Configuration c = odd_sizes(std::string(family.model));
+  Configuration c = odd_sizes(family.model == ModelKind::decoder ? "decoder" : "classifier");
   read_model(family, config, c);
   c.layers = 3;
   c.hidden = 40;
@@ -51,7 +51,7 @@ Configuration odd_sizes_of(const nlohmann::ordered_json& config) {
   if (family.is_rotary) c.key_heads = 5;
   c.inner = 37;
   c.context = 25;
-  c.words = family.model == "decoder" ? 301 : 59;
+  c.words = family.model == ModelKind::decoder ? 301 : 59;
   c.attention_dropout = 0.1;
   return c;
 }
@@ -90,8 +90,8 @@ Configuration drawn(Configuration c, int ranks, std::mt19937& random) {
   c.pipeline = one_of(std::vector<std::string>{"gpipe", "1f1b", "interleaved", "zb-h1"});
   if (c.pipeline == "interleaved" && c.pp <= 2) c.chunks = 2;  // of five segments
   c.sp = c.tp > 1 && random() % 2 == 0;
-  c.cp_method = one_of(std::vector<std::string>{"ring", "ulysses", "gathered"});
-  c.recompute = one_of(std::vector<std::string>{"none", "attention", "segment"});
+  set("cp_method", one_of(std::vector<std::string>{"ring", "ulysses", "gathered"}), c);
+  set("recompute", one_of(std::vector<std::string>{"none", "attention", "segment"}), c);
   c.microbatches = one_of(std::vector<int64_t>{1, 2, 3});
   c.zero = one_of(std::vector<int64_t>{1, 2, 3});
   return c;
@@ -118,9 +118,9 @@ TEST(Layouts, train_the_same_model_whatever_lies_where) {
           const std::vector<double> found = losses_in(c, world);
           for (size_t step = 0; step < expected.size(); ++step)
             ASSERT_NEAR(found[step], expected[step], 1e-9 * expected[step])
-                << model << " " << variant << " on " << grid_sizes(c).to_string() << " by " << c.cp_method
-                << ", recomputes " << c.recompute << ", micro-batches " << c.microbatches << ", " << c.pipeline
-                << " of chunks " << c.chunks << ", zero " << c.zero << ", step " << step;
+                << model << " " << variant << " on " << grid_sizes(c).to_string() << " by " << text_of("cp_method", c)
+                << ", recomputes " << text_of("recompute", c) << ", micro-batches " << c.microbatches << ", "
+                << c.pipeline << " of chunks " << c.chunks << ", zero " << c.zero << ", step " << step;
         }
       });
     }
@@ -136,7 +136,7 @@ TEST(Layouts, train_the_same_experts_whatever_lies_where) {
     one.experts.top_k = model == std::string("decoder") ? 1 : 2;
     one.experts.normalises_gates = model != std::string("decoder");
     one.experts.every = model == std::string("decoder") ? 1 : 2;
-    one.activation = model == std::string("decoder") ? "swiglu" : "gelu";
+    one.activation = model == std::string("decoder") ? nn::Activation::swiglu : nn::Activation::gelu;
     constexpr int64_t kSteps = 50;
     const std::vector<double> expected = losses_in(one, Communicator(), kSteps);
     EXPECT_LT(expected[kSteps - 1], expected[0]) << "nothing was learned, so agreement would mean little";
@@ -147,8 +147,9 @@ TEST(Layouts, train_the_same_experts_whatever_lies_where) {
         const std::vector<double> found = losses_in(c, world, kSteps);
         for (size_t step = 0; step < expected.size(); ++step)
           ASSERT_NEAR(found[step], expected[step], 1e-9 * expected[step])
-              << model << " on " << grid_sizes(c).to_string() << " by " << c.cp_method << ", recomputes " << c.recompute
-              << ", micro-batches " << c.microbatches << ", " << c.pipeline << ", zero " << c.zero << ", step " << step;
+              << model << " on " << grid_sizes(c).to_string() << " by " << text_of("cp_method", c) << ", recomputes "
+              << text_of("recompute", c) << ", micro-batches " << c.microbatches << ", " << c.pipeline << ", zero "
+              << c.zero << ", step " << step;
       }
     });
   }
@@ -167,9 +168,9 @@ TEST(Layouts, train_the_same_models_of_transformers_whatever_lies_where) {
         const std::vector<double> found = losses_in(c, world);
         for (size_t step = 0; step < expected.size(); ++step)
           ASSERT_NEAR(found[step], expected[step], 1e-9 * expected[step])
-              << config << " on " << grid_sizes(c).to_string() << " by " << c.cp_method << ", recomputes "
-              << c.recompute << ", micro-batches " << c.microbatches << ", " << c.pipeline << ", zero " << c.zero
-              << ", step " << step;
+              << config << " on " << grid_sizes(c).to_string() << " by " << text_of("cp_method", c) << ", recomputes "
+              << text_of("recompute", c) << ", micro-batches " << c.microbatches << ", " << c.pipeline << ", zero "
+              << c.zero << ", step " << step;
       }
     });
   }

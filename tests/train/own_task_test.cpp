@@ -18,6 +18,7 @@
 #include "adjoin/nn/state.hpp"
 #include "adjoin/plan/dry_run.hpp"
 #include "adjoin/store/checkpoint_folders.hpp"
+#include "adjoin/task/configuration_file.hpp"
 #include "adjoin/train/commands.hpp"
 #include "adjoin/train/predictor.hpp"
 #include "adjoin/train/resume.hpp"
@@ -78,7 +79,8 @@ std::unique_ptr<Task> make(const Configuration&) {
 }
 
 double trained_loss(const std::filesystem::path& folder, int64_t dp, int64_t tp) {
-  Configuration c{.batch = 7, .epochs = 60, .lr = 3e-2, .precision = Precision::fp64, .dp = dp, .tp = tp};
+  Configuration c;
+  c.batch = 7, c.epochs = 60, c.lr = 3e-2, c.precision = Precision::fp64, c.dp = dp, c.tp = tp;
   c.threads_per_rank = 1;
   c.out = folder.string();
   train(c, make);

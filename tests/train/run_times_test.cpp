@@ -60,7 +60,8 @@ class SlowSamples final : public Task {
 };
 
 Configuration configuration_in(const std::filesystem::path& folder) {
-  Configuration c{.batch = 4, .epochs = 1, .lr = 1e-2, .precision = Precision::fp64};
+  Configuration c;
+  c.batch = 4, c.epochs = 1, c.lr = 1e-2, c.precision = Precision::fp64;
   c.threads_per_rank = 1;
   c.out = folder.string();
   return c;

@@ -46,7 +46,7 @@ class ProcessWorld final : public host::World {
   const MpiShared& shared_;
   SharedMemory& memory_;
   const int place_;  // among the processes of the host
-  Placement placement_;
+  ThreadCores placement_;
 };
 
 }  // namespace adjoin::mpi

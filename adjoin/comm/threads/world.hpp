@@ -57,7 +57,7 @@ class World final : public host::World {
   std::vector<std::shared_ptr<host::Group>> groups() const;
 
   std::vector<std::atomic<int>> cores_;
-  Placement placement_;
+  ThreadCores placement_;
   const std::chrono::milliseconds deadline_;
   const bool is_checked_;
   mutable std::mutex mutex_;

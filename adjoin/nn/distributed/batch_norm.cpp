@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kChannelDim = 1;
 
-Layout checked_channels(const ChannelNormGeometry& geometry, const Placement& placement, const Grid& grid) {
+Layout checked_channels(const ChannelNormGeometry& geometry, const LayerLayouts& placement, const Grid& grid) {
   require(geometry.features >= 1, [&] { return geometry.name + ": expected at least 1 feature"; });
   return weight_layout(geometry.name, "a layout of ", placement, Layout(grid.shape(), {geometry.features}));
 }
@@ -24,7 +24,7 @@ at::Tensor paired(const at::Tensor& a, const at::Tensor& b) {
 
 }  // namespace
 
-ChannelNormImpl::ChannelNormImpl(ChannelNormGeometry geometry, const Placement& placement, const Grid& grid)
+ChannelNormImpl::ChannelNormImpl(ChannelNormGeometry geometry, const LayerLayouts& placement, const Grid& grid)
     : geometry_(std::move(geometry)),
       channels_(checked_channels(geometry_, placement, grid)),
       output_(placement.output),

@@ -52,7 +52,7 @@ class ChannelNormImpl : public ShardedModule {
   DistributedTensor forward(const DistributedTensor& x);
 
  protected:
-  ChannelNormImpl(ChannelNormGeometry geometry, const Placement& placement, const Grid& grid);
+  ChannelNormImpl(ChannelNormGeometry geometry, const LayerLayouts& placement, const Grid& grid);
 
  private:
   /// What is prepared for inputs of one layout.
@@ -82,7 +82,7 @@ class ChannelNormOf : public ChannelNormImpl {
  public:
   /// `bias`: whether there is one besides a weight, which torch::nn's options tell only in Python.
   /// Throws: InvalidArgument for no features, or for a layout of the channels that has another shape, is partial or covering
-  ChannelNormOf(const Options& o, const Placement& placement, const Grid& grid, bool bias = true)
+  ChannelNormOf(const Options& o, const LayerLayouts& placement, const Grid& grid, bool bias = true)
       : ChannelNormImpl({.name = (is_instance ? "InstanceNorm" : "BatchNorm") + std::to_string(space) + "d",
                          .space = space,
                          .per_sample = is_instance,
@@ -94,7 +94,7 @@ class ChannelNormOf : public ChannelNormImpl {
                          .bias = bias},
                         placement, grid),
         options(o) {}
-  ChannelNormOf(const Options& o, const Grid& grid) : ChannelNormOf(o, Placement(), grid) {}
+  ChannelNormOf(const Options& o, const Grid& grid) : ChannelNormOf(o, LayerLayouts(), grid) {}
 
   const Options options;
 

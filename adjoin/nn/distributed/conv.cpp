@@ -12,7 +12,7 @@ namespace adjoin::nn {
 namespace {
 
 /// The weight's dims 0 and 1 are outputs and inputs; in a transposed convolution the other way round.
-Shares shares_of_conv(const ConvGeometry& geometry, const Layout& weight) {
+WorkDivision shares_of_conv(const ConvGeometry& geometry, const Layout& weight) {
   return geometry.is_transposed() ? shares_of(geometry.to_string(), weight, /*out_dim=*/1, /*in_dim=*/0)
                                   : shares_of(geometry.to_string(), weight, /*out_dim=*/0, /*in_dim=*/1);
 }
@@ -21,7 +21,7 @@ int64_t rows_in_group(const ConvGeometry& geometry) {
   return geometry.weight_shape()[0] / geometry.groups;
 }
 
-Layout bias_layout_of(const ConvGeometry& geometry, const Layout& weight, const Shares& shares) {
+Layout bias_layout_of(const ConvGeometry& geometry, const Layout& weight, const WorkDivision& shares) {
   if (!geometry.is_transposed()) return bias_layout(weight, shares, weight.split(0));
   std::vector<std::string> axes = shares.in;
   axes.insert(axes.end(), shares.out.begin(), shares.out.end());
@@ -53,7 +53,7 @@ std::vector<int64_t> take_padding(HaloPlan& halo, size_t first_dim, const std::v
 
 }  // namespace
 
-ConvNdImpl::ConvNdImpl(ConvGeometry geometry, const Placement& placement, const Grid& grid)
+ConvNdImpl::ConvNdImpl(ConvGeometry geometry, const LayerLayouts& placement, const Grid& grid)
     : geometry_(std::move(geometry)),
       weight_layout_(weight_layout(geometry_.to_string(), "a weight of shape ", placement,
                                    copied_on(grid.shape(), geometry_.weight_shape()))),

@@ -58,7 +58,7 @@ class ConvNdImpl : public ShardedModule {
   DistributedTensor forward(const DistributedTensor& x);
 
  protected:
-  ConvNdImpl(ConvGeometry geometry, const Placement& placement, const Grid& grid);
+  ConvNdImpl(ConvGeometry geometry, const LayerLayouts& placement, const Grid& grid);
 
  private:
   Route plan(const Layout& input) const;
@@ -68,7 +68,7 @@ class ConvNdImpl : public ShardedModule {
 
   ConvGeometry geometry_;
   Layout weight_layout_;
-  Shares shares_;
+  WorkDivision shares_;
   LayoutRule output_;
   Routes routes_;
   at::Tensor weight_, bias_;
@@ -79,9 +79,9 @@ template <class Options>
 class ConvImpl : public ConvNdImpl {
  public:
   /// Throws: InvalidArgument as geometry_of, for a weight of another shape, or for one whose kernel is cut
-  ConvImpl(const Options& o, const Placement& placement, const Grid& grid)
+  ConvImpl(const Options& o, const LayerLayouts& placement, const Grid& grid)
       : ConvNdImpl(geometry_of(o), placement, grid), options(o) {}
-  ConvImpl(const Options& o, const Grid& grid) : ConvImpl(o, Placement(), grid) {}
+  ConvImpl(const Options& o, const Grid& grid) : ConvImpl(o, LayerLayouts(), grid) {}
 
   const Options options;
 };

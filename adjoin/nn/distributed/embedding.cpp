@@ -19,7 +19,7 @@ std::optional<int64_t> padding_of(const EmbeddingOptions& options) {
   return padding && *padding < 0 ? *padding + options.num_embeddings() : padding;
 }
 
-Layout checked_weight(const EmbeddingOptions& options, const Placement& placement, const Grid& grid) {
+Layout checked_weight(const EmbeddingOptions& options, const LayerLayouts& placement, const Grid& grid) {
   const int64_t words = options.num_embeddings();
   require(words >= 1 && options.embedding_dim() >= 1,
           [&] { return name_of(options) + ": expected at least 1 word and 1 feature"; });
@@ -47,7 +47,7 @@ at::Tensor look_up(const at::Tensor& ids, const at::Tensor& weight, const at::Te
 
 }  // namespace
 
-EmbeddingImpl::EmbeddingImpl(const EmbeddingOptions& o, const Placement& placement, const Grid& grid)
+EmbeddingImpl::EmbeddingImpl(const EmbeddingOptions& o, const LayerLayouts& placement, const Grid& grid)
     : options(o),
       weight_layout_(checked_weight(o, placement, grid)),
       shares_(shares_of(name_of(o), weight_layout_, /*out_dim=*/1, /*in_dim=*/0)),

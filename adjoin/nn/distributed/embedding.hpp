@@ -25,8 +25,8 @@ class EmbeddingImpl : public ShardedModule {
  public:
   /// Throws: InvalidArgument for sizes below 1, a padding index that is not a word, a weight of another shape or a partial one,
   ///         and for max_norm, scale_grad_by_freq, sparse and _weight, which are not supported
-  EmbeddingImpl(const EmbeddingOptions& options, const Placement& placement, const Grid& grid);
-  EmbeddingImpl(const EmbeddingOptions& options, const Grid& grid) : EmbeddingImpl(options, Placement(), grid) {}
+  EmbeddingImpl(const EmbeddingOptions& options, const LayerLayouts& placement, const Grid& grid);
+  EmbeddingImpl(const EmbeddingOptions& options, const Grid& grid) : EmbeddingImpl(options, LayerLayouts(), grid) {}
 
   /// All workers of the world call it, also those that hold nothing.
   /// Throws: InvalidArgument on all workers for ids that are not words or not int64, or where a layout does not fit
@@ -43,7 +43,7 @@ class EmbeddingImpl : public ShardedModule {
   Prepared prepare(const Layout& input) const;
 
   Layout weight_layout_;
-  Shares shares_;
+  WorkDivision shares_;
   LayoutRule output_;
   PerLayout<Prepared> prepared_;
   at::Tensor weight_;

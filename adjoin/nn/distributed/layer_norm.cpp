@@ -56,7 +56,7 @@ SampleNormGeometry geometry_of(const GroupNormOptions& options) {
   return {.name = "GroupNorm", .shape = {channels}, .groups = groups, .eps = options.eps(), .affine = options.affine()};
 }
 
-SampleNormImpl::SampleNormImpl(SampleNormGeometry geometry, const Placement& placement, const Grid& grid)
+SampleNormImpl::SampleNormImpl(SampleNormGeometry geometry, const LayerLayouts& placement, const Grid& grid)
     : geometry_(std::move(geometry)),
       weight_layout_(weight_layout(geometry_.name, "a layout of ", placement, Layout(grid.shape(), geometry_.shape))),
       output_(placement.output),

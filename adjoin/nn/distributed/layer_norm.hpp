@@ -61,7 +61,7 @@ class SampleNormImpl : public ShardedModule {
   DistributedTensor forward(const DistributedTensor& x);
 
  protected:
-  SampleNormImpl(SampleNormGeometry geometry, const Placement& placement, const Grid& grid);
+  SampleNormImpl(SampleNormGeometry geometry, const LayerLayouts& placement, const Grid& grid);
 
  private:
   /// What is prepared for inputs of one layout.
@@ -91,9 +91,9 @@ class SampleNormOf : public SampleNormImpl {
  public:
   /// `bias`: whether there is one besides a weight, which torch::nn's options tell only in Python.
   /// Throws: InvalidArgument as geometry_of, or for a layout of the weight that has another shape, is partial or covering
-  SampleNormOf(const Options& o, const Placement& placement, const Grid& grid, bool bias = true)
+  SampleNormOf(const Options& o, const LayerLayouts& placement, const Grid& grid, bool bias = true)
       : SampleNormImpl(with_bias(geometry_of(o), bias), placement, grid), options(o) {}
-  SampleNormOf(const Options& o, const Grid& grid) : SampleNormOf(o, Placement(), grid) {}
+  SampleNormOf(const Options& o, const Grid& grid) : SampleNormOf(o, LayerLayouts(), grid) {}
 
   const Options options;
 

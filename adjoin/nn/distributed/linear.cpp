@@ -29,7 +29,7 @@ at::Tensor product(const at::Tensor& x, at::TensorList parameters) {
 
 }  // namespace
 
-LinearImpl::LinearImpl(const LinearOptions& o, const Placement& placement, const Grid& grid)
+LinearImpl::LinearImpl(const LinearOptions& o, const LayerLayouts& placement, const Grid& grid)
     : options(o),
       weight_layout_(
           weight_layout(name_of(o), "a weight of shape ", placement, copied_on(grid.shape(), weight_shape(o)))),

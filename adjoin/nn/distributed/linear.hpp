@@ -31,8 +31,8 @@ using torch::nn::LinearOptions;
 class LinearImpl : public ShardedModule {
  public:
   /// Throws: InvalidArgument for features below 1, a weight of another shape, or a partial weight
-  LinearImpl(const LinearOptions& options, const Placement& placement, const Grid& grid);
-  LinearImpl(const LinearOptions& options, const Grid& grid) : LinearImpl(options, Placement(), grid) {}
+  LinearImpl(const LinearOptions& options, const LayerLayouts& placement, const Grid& grid);
+  LinearImpl(const LinearOptions& options, const Grid& grid) : LinearImpl(options, LayerLayouts(), grid) {}
 
   /// All workers of the world call it, also those that hold nothing.
   /// Throws: InvalidArgument on all workers where x does not have `in_features`, or a layout does not fit
@@ -44,7 +44,7 @@ class LinearImpl : public ShardedModule {
   Route plan(const Layout& input) const;
 
   Layout weight_layout_;
-  Shares shares_;
+  WorkDivision shares_;
   LayoutRule output_;
   Routes routes_;
   at::Tensor weight_, bias_;

@@ -33,7 +33,7 @@ LayoutRule on_one_worker(int rank) {
   return [grid = GridShape({{"one", 1}}, {rank})](const std::vector<int64_t>& shape) { return Layout(grid, shape); };
 }
 
-Layout weight_layout(const std::string& layer, const std::string& expected, const Placement& placement,
+Layout weight_layout(const std::string& layer, const std::string& expected, const LayerLayouts& placement,
                      const Layout& otherwise) {
   if (!placement.weight) return otherwise;
   require(placement.weight->shape() == otherwise.shape(), [&] {

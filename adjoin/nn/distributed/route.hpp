@@ -27,7 +27,7 @@ LayoutRule balanced_over(GridShape grid, std::vector<std::vector<std::string>> a
 LayoutRule on_one_worker(int rank);
 
 /// The layouts of a layer's weight and output.
-struct Placement {
+struct LayerLayouts {
   /// By default on every worker of the layer's grid: copied, as each worker uses it for its own part of the batch or of space;
   /// but replicated for norms, whose input stays where it is.
   std::optional<Layout> weight = {};
@@ -37,7 +37,7 @@ struct Placement {
 
 /// The weight's layout; `otherwise` if the placement gives none.
 /// Throws: InvalidArgument that names the layer and `expected`, "a weight of shape ", for one of another shape
-Layout weight_layout(const std::string& layer, const std::string& expected, const Placement& placement,
+Layout weight_layout(const std::string& layer, const std::string& expected, const LayerLayouts& placement,
                      const Layout& otherwise);
 
 /// What every layer in this folder does with a tensor of one layout, prepared:

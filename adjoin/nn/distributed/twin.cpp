@@ -66,7 +66,8 @@ LayoutRule over_features(const NetworkPlacement& placement) {
   return [placement](const std::vector<int64_t>& shape) { return placement.of_features(shape); };
 }
 
-Placement conv_placement(const NetworkPlacement& placement, const ConvGeometry& geometry, at::TensorOptions numbers) {
+LayerLayouts conv_placement(const NetworkPlacement& placement, const ConvGeometry& geometry,
+                            at::TensorOptions numbers) {
   const std::vector<int64_t> shape = geometry.weight_shape();
   const size_t dims = geometry.windows.size();
   Axes copied = placement.batch;
@@ -146,14 +147,14 @@ template <class Layer, class Twin>
 void try_channel_norm(const t::Module& layer, std::optional<AnyModule>& twin, const NetworkPlacement& placement) {
   if_is<Layer>(layer, twin, [&](const Layer& norm) {
     const Layout channels = weight_cut(placement, {norm.options.num_features()}, 0, placement.channels, {});
-    return AnyModule(Twin(norm.options, Placement{.weight = channels, .tensor = numbers_of(norm)}, placement.grid));
+    return AnyModule(Twin(norm.options, LayerLayouts{.weight = channels, .tensor = numbers_of(norm)}, placement.grid));
   });
 }
 
 template <class Layer, class Twin>
 void try_sample_norm(const t::Module& layer, std::optional<AnyModule>& twin, const NetworkPlacement& placement) {
   if_is<Layer>(layer, twin, [&](const Layer& norm) {
-    return AnyModule(Twin(norm.options, Placement{.tensor = numbers_of(norm)}, placement.grid));
+    return AnyModule(Twin(norm.options, LayerLayouts{.tensor = numbers_of(norm)}, placement.grid));
   });
 }
 
@@ -224,7 +225,7 @@ std::optional<AnyModule> of_features(const t::Module& layer, const NetworkPlacem
     const std::vector<int64_t> shape = linear.weight.sizes().vec();
     const Layout weight = weight_cut(placement, shape, larger_dim(shape), placement.feature_axes(), placement.batch);
     return AnyModule(
-        Linear(linear.options, Placement{weight, over_features(placement), numbers_of(linear)}, placement.grid));
+        Linear(linear.options, LayerLayouts{weight, over_features(placement), numbers_of(linear)}, placement.grid));
   });
   if_is<t::EmbeddingImpl>(layer, twin, [&](const t::EmbeddingImpl& embedding) {
     const Layout weight =
@@ -232,7 +233,7 @@ std::optional<AnyModule> of_features(const t::Module& layer, const NetworkPlacem
     t::EmbeddingOptions options = embedding.options;
     options._weight(at::Tensor());  // it is set later, with the state
     return AnyModule(
-        Embedding(options, Placement{weight, over_features(placement), numbers_of(embedding)}, placement.grid));
+        Embedding(options, LayerLayouts{weight, over_features(placement), numbers_of(embedding)}, placement.grid));
   });
   const auto of_options = [&]<class Layer, class Twin>() {
     if_is<Layer>(layer, twin, [&](const Layer& same) { return AnyModule(Twin(same.options, placement.grid)); });

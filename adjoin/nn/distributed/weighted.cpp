@@ -15,7 +15,7 @@ bool has(const Axes& axes, const std::string& axis) {
 }
 
 /// The axes of rows that have more than one worker, without those along which the input stays copied.
-Axes axes_to_share(const Shares& shares, const Layout& input) {
+Axes axes_to_share(const WorkDivision& shares, const Layout& input) {
   Axes axes;
   for (const std::string& axis : shares.rows)
     if (shares.grid.axis_size(axis) > 1 && !(input.grid() == shares.grid && input.kind(axis) == Kind::copied))
@@ -24,7 +24,7 @@ Axes axes_to_share(const Shares& shares, const Layout& input) {
 }
 
 /// The cuts of a layout's row dims over axes of rows; none if these do not use all axes of `needed`.
-std::optional<std::vector<Layout::Cut>> cuts_like(const Layout& layout, bool is_output, const Shares& shares,
+std::optional<std::vector<Layout::Cut>> cuts_like(const Layout& layout, bool is_output, const WorkDivision& shares,
                                                   const std::vector<RowDim>& dims, Axes needed) {
   if (layout.grid() != shares.grid) return std::nullopt;
   std::vector<Layout::Cut> cuts;
@@ -42,7 +42,7 @@ std::optional<std::vector<Layout::Cut>> cuts_like(const Layout& layout, bool is_
   return needed.empty() ? std::optional(cuts) : std::nullopt;
 }
 
-Layout::Cut balanced_rows(const Shares& shares, const std::vector<RowDim>& dims, const Layout& input,
+Layout::Cut balanced_rows(const WorkDivision& shares, const std::vector<RowDim>& dims, const Layout& input,
                           const Axes& axes) {
   require(!dims.empty(), [&] {
     return "expected an input with a dim to cut over the axes along which the weight is copied (" + joined(axes) + ")";
@@ -55,7 +55,7 @@ Layout::Cut balanced_rows(const Shares& shares, const std::vector<RowDim>& dims,
 
 }  // namespace
 
-Shares shares_of(const std::string& layer, const Layout& weight, int64_t out_dim, int64_t in_dim) {
+WorkDivision shares_of(const std::string& layer, const Layout& weight, int64_t out_dim, int64_t in_dim) {
   for (int64_t dim = 0; dim < weight.dims(); ++dim)
     require(dim == out_dim || dim == in_dim || weight.split(dim).parts() == 1, [&] {
       return layer + ": expected a weight that is cut only along its features (dims " + std::to_string(out_dim) +
@@ -65,7 +65,7 @@ Shares shares_of(const std::string& layer, const Layout& weight, int64_t out_dim
           weight.cuts()[static_cast<size_t>(in_dim)].axes, weight.axes(Kind::copied)};
 }
 
-Layout bias_layout(const Layout& weight, const Shares& shares, const Split& outputs) {
+Layout bias_layout(const Layout& weight, const WorkDivision& shares, const Split& outputs) {
   int inputs = 1;
   for (const std::string& axis : shares.in) inputs *= shares.grid.axis_size(axis);
   std::vector<std::vector<Range>> parts(static_cast<size_t>(inputs * outputs.parts()));
@@ -80,7 +80,7 @@ Layout bias_layout(const Layout& weight, const Shares& shares, const Split& outp
                 std::move(kinds));
 }
 
-RowCuts cut_rows(const Shares& shares, const std::vector<RowDim>& dims, const Layout& input,
+RowCuts cut_rows(const WorkDivision& shares, const std::vector<RowDim>& dims, const Layout& input,
                  const std::optional<Layout>& wanted) {
   const Axes needed = axes_to_share(shares, input);
   std::optional<std::vector<Layout::Cut>> cuts;
@@ -99,8 +99,8 @@ RowCuts cut_rows(const Shares& shares, const std::vector<RowDim>& dims, const La
   return rows;
 }
 
-Layout work_layout(const Shares& shares, const RowCuts& rows, const std::vector<int64_t>& shape, Layout::Cut features,
-                   const Axes& other_axes, Kind kind) {
+Layout work_layout(const WorkDivision& shares, const RowCuts& rows, const std::vector<int64_t>& shape,
+                   Layout::Cut features, const Axes& other_axes, Kind kind) {
   std::map<std::string, Kind> kinds = rows.kinds;
   for (const std::string& axis : other_axes)
     if (!has(features.axes, axis)) kinds[axis] = kind;

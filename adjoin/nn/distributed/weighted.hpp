@@ -14,18 +14,18 @@ namespace adjoin::nn {
 /// How a weight's layout divides the work of a linear map between features. The work is done where the weight is: along one
 /// axis the workers make different outputs, along another they read different inputs, along a third they take different rows,
 /// which are parts of the batch or of space.
-struct Shares {
+struct WorkDivision {
   GridShape grid;
   std::vector<std::string> out, in;  ///< the axes that cut the weight's output features and input features
   std::vector<std::string> rows;     ///< the axes along which it is copied
 };
 
 /// Throws: InvalidArgument, with the layer's name, where the weight is cut along another dim
-Shares shares_of(const std::string& layer, const Layout& weight, int64_t out_dim, int64_t in_dim);
+WorkDivision shares_of(const std::string& layer, const Layout& weight, int64_t out_dim, int64_t in_dim);
 
 /// A bias is added once: the first of the workers that make summands of one output has it. The layout is cut over the axes `in`
 /// and `out`; of `in` only the first part has elements.
-Layout bias_layout(const Layout& weight, const Shares& shares, const Split& outputs);
+Layout bias_layout(const Layout& weight, const WorkDivision& shares, const Split& outputs);
 
 /// A row dim of the input and the output, and its window.
 struct RowDim {
@@ -43,12 +43,12 @@ struct RowCuts {
 /// condition; else the first row dim is cut in balanced parts. Along an axis of rows on which the input is copied it stays
 /// copied.
 /// Throws: InvalidArgument where there are axes of rows and no dim
-RowCuts cut_rows(const Shares& shares, const std::vector<RowDim>& dims, const Layout& input,
+RowCuts cut_rows(const WorkDivision& shares, const std::vector<RowDim>& dims, const Layout& input,
                  const std::optional<Layout>& wanted);
 
 /// The layout of a tensor where the weight is: its rows cut by `rows`, its features by `features`, and with `kind` along the
 /// axes of the weight's other features.
-Layout work_layout(const Shares& shares, const RowCuts& rows, const std::vector<int64_t>& shape, Layout::Cut features,
-                   const std::vector<std::string>& other_axes, Kind kind);
+Layout work_layout(const WorkDivision& shares, const RowCuts& rows, const std::vector<int64_t>& shape,
+                   Layout::Cut features, const std::vector<std::string>& other_axes, Kind kind);
 
 }  // namespace adjoin::nn

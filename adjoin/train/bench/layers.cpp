@@ -79,7 +79,7 @@ Bench linear_bench(const BenchLayersOptions& options) {
   Bench bench = bench_of<nn::Linear, torch::nn::Linear>({options.rows, options.features}, linear);
   bench.distributed = [=](const Layout& x, const Grid& grid) {
     const nn::LayoutRule by_outputs = nn::balanced_over(grid.shape(), {{"ranks"}, {}});
-    const nn::Placement placement{.weight = by_outputs({options.features, options.features})};
+    const nn::LayerLayouts placement{.weight = by_outputs({options.features, options.features})};
     return distributed_pass(nn::Linear(linear, placement, grid), x, grid);
   };
   return bench;

@@ -30,7 +30,7 @@ void compare_norm(uint64_t seed, size_t space, bool needs_batch, const Communica
   if constexpr (std::is_same_v<Options, BatchNormOptions>)
     if (draw.one_in(3)) options.momentum(std::nullopt);
   const EndLayouts layouts = random_end_layouts(draw, drawn.input, world.size());
-  Placement placement{.output = layouts.output, .tensor = at::kDouble};
+  LayerLayouts placement{.output = layouts.output, .tensor = at::kDouble};
   if (draw.one_in(2))
     placement.weight =
         random_layout(draw.seed(), random_grid(draw.seed(), world.size()), {drawn.channels}, Kind::replicated);
@@ -71,7 +71,7 @@ TEST(InstanceNorm, equals_one_worker_on_random_layouts) {
 TEST(BatchNorm, keeps_the_unbiased_variance_of_all_workers) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
     const Grid grid(world, {{"rows", world.size()}});
-    BatchNorm1d layer(BatchNormOptions(1).momentum(1), Placement{.tensor = at::kDouble}, grid);
+    BatchNorm1d layer(BatchNormOptions(1).momentum(1), LayerLayouts{.tensor = at::kDouble}, grid);
     initialize(*layer, 1);
     const Layout rows = balanced_over(grid.shape(), {{"rows"}})({5, 1});
     layer(laid_out(at::arange(5, at::kDouble).view({5, 1}), rows, grid));
@@ -85,7 +85,7 @@ TEST(BatchNorm, keeps_the_unbiased_variance_of_all_workers) {
 TEST(BatchNorm, keeps_its_statistics_where_a_batch_is_empty) {
   for_each_world({1, 2}, [](const Communicator& world) {
     const Grid grid(world, {{"rows", world.size()}});
-    BatchNorm1d layer(BatchNorm1dOptions(2), Placement{.tensor = at::kDouble}, grid);
+    BatchNorm1d layer(BatchNorm1dOptions(2), LayerLayouts{.tensor = at::kDouble}, grid);
     initialize(*layer, 1);
     const Layout rows = balanced_over(grid.shape(), {{"rows"}})({0, 2});
     layer(laid_out(at::empty({0, 2}, at::kDouble), rows, grid));
@@ -131,7 +131,7 @@ TEST(InstanceNorm, refuses_what_does_not_fit_on_every_worker) {
               "InstanceNorm1d: expected at least 1 feature");
     const Layout channels = lies({4});
     EXPECT_EQ(thrown_by<InvalidArgument>(
-                  [&] { InstanceNorm1d(InstanceNormOptions(3), Placement{.weight = channels}, grid); }),
+                  [&] { InstanceNorm1d(InstanceNormOptions(3), LayerLayouts{.weight = channels}, grid); }),
               "InstanceNorm1d: expected a layout of [3], got " + channels.to_string());
   });
 }

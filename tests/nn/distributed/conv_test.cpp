@@ -25,7 +25,7 @@ void compare_on_random_layouts(Numbers& draw, const Options& options, const Wind
   const std::vector<int64_t> weight = geometry_of(options).weight_shape();
   const WindowLayouts layouts =
       random_window_layouts(draw, drawn.input, drawn.has_batch() ? 1 : 0, weight, world.size());
-  Placement placement{.weight = layouts.weight, .tensor = at::kDouble};
+  LayerLayouts placement{.weight = layouts.weight, .tensor = at::kDouble};
   const uint64_t seed = draw.seed();
   const GridShape other = draw.one_in(2) ? layouts.weight.grid() : random_grid(draw.seed(), world.size());
   if (draw.one_in(2))
@@ -144,7 +144,7 @@ TEST(Conv, refuses_what_does_not_fit_on_every_worker) {
     const Layout kernel_cut = balanced_over(grid.shape(), {{}, {}, {"rows"}})({6, 4, 3, 3});
     if (world.size() > 1) {
       EXPECT_EQ(
-          thrown_by<InvalidArgument>([&] { Conv2d(Conv2dOptions(4, 6, 3), Placement{.weight = kernel_cut}, grid); }),
+          thrown_by<InvalidArgument>([&] { Conv2d(Conv2dOptions(4, 6, 3), LayerLayouts{.weight = kernel_cut}, grid); }),
           "Conv2d(4, 6, kernel 3x3): expected a weight that is cut only along its features (dims 0 and 1), got " +
               kernel_cut.to_string());
     }
@@ -181,12 +181,13 @@ TEST(ConvTranspose, refuses_what_does_not_fit_on_every_worker) {
         "ConvTranspose2d(4, 6, kernel 3x3): expected the padding mode zeros, the only one of a transposed convolution");
     const Layout as_conv = copied_on(grid.shape(), {6, 4, 3, 3});  // the dims of a convolution that is not transposed
     EXPECT_EQ(thrown_by<InvalidArgument>(
-                  [&] { ConvTranspose2d(ConvTranspose2dOptions(4, 6, 3), Placement{.weight = as_conv}, grid); }),
+                  [&] { ConvTranspose2d(ConvTranspose2dOptions(4, 6, 3), LayerLayouts{.weight = as_conv}, grid); }),
               "ConvTranspose2d(4, 6, kernel 3x3): expected a weight of shape [4, 6, 3, 3], got " + as_conv.to_string());
     const Layout kernel_cut = balanced_over(grid.shape(), {{}, {}, {}, {"rows"}})({4, 6, 3, 3});
     if (world.size() > 1) {
-      EXPECT_EQ(thrown_by<InvalidArgument>(
-                    [&] { ConvTranspose2d(ConvTranspose2dOptions(4, 6, 3), Placement{.weight = kernel_cut}, grid); }),
+      EXPECT_EQ(thrown_by<InvalidArgument>([&] {
+                  ConvTranspose2d(ConvTranspose2dOptions(4, 6, 3), LayerLayouts{.weight = kernel_cut}, grid);
+                }),
                 "ConvTranspose2d(4, 6, kernel 3x3): expected a weight that is cut only along its features (dims 1 and "
                 "0), got " +
                     kernel_cut.to_string());

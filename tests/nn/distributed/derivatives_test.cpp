@@ -32,7 +32,7 @@ Layout cut_along(size_t dim, const std::vector<int64_t>& shape, const Grid& grid
   return balanced_over(grid.shape(), axes)(shape);
 }
 
-Placement in_float64(std::optional<Layout> weight = {}) {
+LayerLayouts in_float64(std::optional<Layout> weight = {}) {
   return {.weight = std::move(weight), .output = {}, .tensor = at::kDouble};
 }
 
@@ -99,14 +99,14 @@ TEST(Layer, has_one_type_on_all_workers_under_autocast_where_some_compute_nothin
     const auto end = c10::make_scope_exit([] { at::autocast::set_autocast_enabled(at::kCPU, false); });
     const Grid grid(world, {{"w", world.size()}});
     const DistributedTensor x = laid_out(at::ones({1, 4}), cut_along(0, {1, 4}, grid), grid);  // on worker 0 alone
-    Linear linear(LinearOptions(4, 3), Placement{.weight = {}, .output = balanced_over(grid.shape(), {{}, {"w"}})},
+    Linear linear(LinearOptions(4, 3), LayerLayouts{.weight = {}, .output = balanced_over(grid.shape(), {{}, {"w"}})},
                   grid);
     initialize(*linear, 1);
     const DistributedTensor y = linear(x);
     EXPECT_EQ(y.local.scalar_type(), at::kBFloat16);
     EXPECT_TRUE(whole(y).equal(
         at::linear(at::ones({1, 4}), whole({linear->parameters()[0], Layout(grid.shape(), {3, 4}), grid}))));
-    Conv1d conv(Conv1dOptions(1, 1, 1), Placement{.weight = {}, .output = balanced_over(grid.shape(), {{}, {"w"}})},
+    Conv1d conv(Conv1dOptions(1, 1, 1), LayerLayouts{.weight = {}, .output = balanced_over(grid.shape(), {{}, {"w"}})},
                 grid);
     initialize(*conv, 1);
     EXPECT_EQ(conv(DistributedTensor{y.local.unsqueeze(0), cut_along(2, {1, 1, 3}, grid), grid}).local.scalar_type(),

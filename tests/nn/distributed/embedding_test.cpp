@@ -37,8 +37,8 @@ void compare_embedding(uint64_t seed, const Communicator& world) {
   if (draw.one_in(3)) options.padding_idx(draw.from(-words, words - 1));
   const GridShape shared = random_grid(draw.seed(), world.size());
   const auto some_grid = [&] { return draw.one_in(2) ? shared : random_grid(draw.seed(), world.size()); };
-  Placement placement{.weight = random_layout(draw.seed(), shared, {words, features}, Kind::copied),
-                      .tensor = at::kDouble};
+  LayerLayouts placement{.weight = random_layout(draw.seed(), shared, {words, features}, Kind::copied),
+                         .tensor = at::kDouble};
   const Layout input = random_layout(draw.seed(), some_grid(), shape, Kind::replicated);
   const Layout output = random_layout(draw.seed(), some_grid(), made, Kind::replicated);
   if (draw.one_in(2)) placement.output = [=](const std::vector<int64_t>&) { return output; };
@@ -85,8 +85,9 @@ TEST(Embedding, refuses_what_does_not_fit_on_every_worker) {
               "Embedding(5, 3): expected a padding index from -5 to 4, got 5");
     EXPECT_EQ(thrown_by<InvalidArgument>([&] { Embedding(EmbeddingOptions(5, 3).max_norm(1), grid); }),
               "Embedding(5, 3): expected none of max_norm, scale_grad_by_freq, sparse and _weight");
-    EXPECT_EQ(thrown_by<InvalidArgument>([&] { Embedding(EmbeddingOptions(5, 3), Placement{.weight = square}, grid); }),
-              "Embedding(5, 3): expected a weight of shape [5, 3], got " + square.to_string());
+    EXPECT_EQ(
+        thrown_by<InvalidArgument>([&] { Embedding(EmbeddingOptions(5, 3), LayerLayouts{.weight = square}, grid); }),
+        "Embedding(5, 3): expected a weight of shape [5, 3], got " + square.to_string());
   });
 }
 

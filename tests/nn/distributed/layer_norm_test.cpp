@@ -39,7 +39,7 @@ void compare_sample_norm(Numbers& draw, const Options& options, const std::vecto
                          const Communicator& world) {
   const Grid grid(world, {{"all", world.size()}});
   const EndLayouts layouts = random_end_layouts(draw, input, world.size());
-  Placement placement{.output = layouts.output, .tensor = at::kDouble};
+  LayerLayouts placement{.output = layouts.output, .tensor = at::kDouble};
   if (draw.one_in(2))
     placement.weight = random_layout(draw.seed(), random_grid(draw.seed(), world.size()), geometry_of(options).shape,
                                      Kind::replicated);
@@ -148,7 +148,7 @@ TEST(SampleNorm, refuses_what_does_not_fit_on_every_worker) {
               "GroupNorm: expected channels that the groups divide, got 6 in 4 groups");
     EXPECT_EQ(thrown_by<InvalidArgument>([&] { LayerNorm(LayerNormOptions(std::vector<int64_t>{}), grid); }),
               "LayerNorm: expected a shape of sizes of at least 1, got []");
-    EXPECT_EQ(thrown_by<InvalidArgument>([&] { LayerNorm(LayerNormOptions({4}), Placement{.weight = rows}, grid); }),
+    EXPECT_EQ(thrown_by<InvalidArgument>([&] { LayerNorm(LayerNormOptions({4}), LayerLayouts{.weight = rows}, grid); }),
               "LayerNorm: expected a layout of [4], got " + rows.to_string());
   });
 }

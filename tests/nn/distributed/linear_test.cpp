@@ -34,10 +34,10 @@ Layout cut_weight(int64_t out, int64_t in, int out_parts, int in_parts) {
   return balanced_over(grid, {{"out"}, {"in"}})({out, in});
 }
 
-void expect_linear(const LinearOptions& options, const Placement& placement, const at::Tensor& x, const Layout& layout,
-                   const Communicator& world) {
+void expect_linear(const LinearOptions& options, const LayerLayouts& placement, const at::Tensor& x,
+                   const Layout& layout, const Communicator& world) {
   const Grid grid = everyone(world);
-  Placement in_float64 = placement;
+  LayerLayouts in_float64 = placement;
   in_float64.tensor = at::kDouble;
   torch::nn::Linear twin(options);
   expect_same_as_twin(Linear(options, in_float64, grid), twin, x, layout, grid);
@@ -102,7 +102,7 @@ TEST(Linear, moves_nothing_forward_where_its_layouts_fit) {
     const auto count = std::make_shared<CallCount>();
     const Grid grid(world.observed_by(count), {{"dp", 2}, {"tp", 2}});
     const Layout weight(grid.shape(), {6, 4}, {{Split::balanced(6, 2, 0), {"tp"}}}, {{"dp", Kind::copied}});
-    Linear column(LinearOptions(4, 6), Placement{.weight = weight}, grid);
+    Linear column(LinearOptions(4, 6), LayerLayouts{.weight = weight}, grid);
     initialize(*column, 1);
     const Layout rows = balanced_over(grid.shape(), {{"dp"}})({5, 4});
     const DistributedTensor x = laid_out(at::ones({5, 4}), rows, grid);
@@ -159,7 +159,7 @@ TEST(Linear, refuses_what_does_not_fit_on_every_worker) {
               one.to_string());
     }
     const Layout square = balanced_over(grid.shape(), {})({4, 4});
-    EXPECT_EQ(thrown_by<InvalidArgument>([&] { Linear(LinearOptions(4, 6), Placement{.weight = square}, grid); }),
+    EXPECT_EQ(thrown_by<InvalidArgument>([&] { Linear(LinearOptions(4, 6), LayerLayouts{.weight = square}, grid); }),
               "Linear(4, 6): expected a weight of shape [6, 4], got " + square.to_string());
   });
 }

@@ -62,19 +62,19 @@ TEST(NarrowTypes, of_norms_are_summed_in_float32) {
   in_both_types([](const Grid& grid, at::ScalarType type) {
     const at::TensorOptions wide = at::kFloat;
     expect_norm(
-        BatchNorm2d(BatchNorm2dOptions(2), Placement{.tensor = wide}, grid),
+        BatchNorm2d(BatchNorm2dOptions(2), LayerLayouts{.tensor = wide}, grid),
         [](const at::Tensor& x) { return at::batch_norm(x, {}, {}, {}, {}, /*training=*/true, 0.1, 1e-5, false); },
         numbers({8, 2, 96, 96}, 1, 1, type), 2, grid, "BatchNorm2d of 73,728 numbers a channel");
     expect_norm(
-        LayerNorm(LayerNormOptions({1024}), Placement{.tensor = wide}, grid),
+        LayerNorm(LayerNormOptions({1024}), LayerLayouts{.tensor = wide}, grid),
         [](const at::Tensor& x) { return at::layer_norm(x, {1024}); }, numbers({6, 1024}, 0, 10, type), 1, grid,
         "LayerNorm of 1,024 features");
     expect_norm(
-        GroupNorm(GroupNormOptions(2, 4), Placement{.tensor = wide}, grid),
+        GroupNorm(GroupNormOptions(2, 4), LayerLayouts{.tensor = wide}, grid),
         [](const at::Tensor& x) { return at::group_norm(x, 2); }, numbers({2, 4, 64, 64}, 3, 5, type), 2, grid,
         "GroupNorm");
     expect_norm(
-        InstanceNorm2d(InstanceNorm2dOptions(2), Placement{.tensor = wide}, grid),
+        InstanceNorm2d(InstanceNorm2dOptions(2), LayerLayouts{.tensor = wide}, grid),
         [](const at::Tensor& x) { return at::instance_norm(x, {}, {}, {}, {}, true, 0.1, 1e-5, false); },
         numbers({2, 2, 128, 128}, 2, 3, type), 3, grid, "InstanceNorm2d");
   });

@@ -1,4 +1,4 @@
-#include "adjoin/store/together.hpp"
+#include "adjoin/store/fail_alike.hpp"
 
 #include <algorithm>
 #include <string>
@@ -30,7 +30,7 @@ enum class Failure : int64_t { none, error, io, invalid, damage };
 
 }  // namespace
 
-void together(const Communicator& world, const std::function<void()>& work) {
+void fail_alike(const Communicator& world, const std::function<void()>& work) {
   auto mine = Failure::none;
   std::string message;
   const auto note = [&](Failure failure, const Error& error) { mine = failure, message = error.what(); };
@@ -48,7 +48,7 @@ void together(const Communicator& world, const std::function<void()>& work) {
   const std::vector<int64_t> all = numbers_of_all(static_cast<int64_t>(mine), world);
   const auto worst = std::max_element(all.begin(), all.end());
   if (*worst == 0) return;
-  fail_with(static_cast<Failure>(*worst), text_of(static_cast<int>(worst - all.begin()), message, world));
+  fail_with(static_cast<Failure>(*worst), text_from_rank(static_cast<int>(worst - all.begin()), message, world));
 }
 
 }  // namespace adjoin::train
