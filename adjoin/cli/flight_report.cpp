@@ -119,7 +119,9 @@ Json or_null(const Value& value, const Value& none) {
 Json to_json(const CallRecord& call, const RankRecord& record) {
   return {{"place", call.place},
           {"name", std::string(call.name)},
-          {"state", call.end == 0 ? "pending" : call.has_failed ? "failed" : "ended"},
+          {"state", call.end == 0     ? "pending"
+                    : call.has_failed ? "failed"
+                                      : "ended"},
           {"group", record.groups.contains(call.group) ? record.groups.at(call.group) : std::vector<int>()},
           {"group_id", hexadecimal(call.group)},
           {"number", call.number},

@@ -22,8 +22,8 @@ auto what_must_agree(const CallRecord& call) {
 
 /// A group's calls, as recorded by its members.
 struct GroupRecords {
-  std::vector<int> members;                                                       // empty: unknown
-  std::map<int, uint64_t> last;                                                   // meeting that each rank has begun
+  std::vector<int> members;                                                     // empty: unknown
+  std::map<int, uint64_t> last;                                                 // meeting that each rank has begun
   std::map<uint64_t, std::vector<std::pair<int, const CallRecord*>>> meetings;  // ranks and their calls
 };
 

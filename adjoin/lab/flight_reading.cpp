@@ -40,9 +40,9 @@ bool is_whole(const CallSlot& slot, const File& file) {
   const CallRecord& call = slot.call;
   const uint64_t place = slot.place.load();
   const auto is_rank = [&](int32_t rank) { return rank >= -1 && rank < file.ranks; };
-  return place == slot.place_again.load() && place <= file.calls.load() && static_cast<int>(call.type) < kElementTypes &&
-         static_cast<int>(call.reduction) < kReductions && call.count >= 0 && is_rank(call.root) && is_rank(call.to) &&
-         is_rank(call.from) && !call.name.empty();
+  return place == slot.place_again.load() && place <= file.calls.load() &&
+         static_cast<int>(call.type) < kElementTypes && static_cast<int>(call.reduction) < kReductions &&
+         call.count >= 0 && is_rank(call.root) && is_rank(call.to) && is_rank(call.from) && !call.name.empty();
 }
 
 CallRecord call_from(const CallSlot& slot, const WallClock& clock) {

@@ -22,7 +22,7 @@ struct RankRecord {
   int64_t failed = 0;                             // when
   int64_t begun = 0;                              // when the record began
   uint64_t calls_made = 0;                        // since then, including those no longer in the record
-  std::vector<CallRecord> calls{};              // the last ones, in the order in which they began
+  std::vector<CallRecord> calls{};                // the last ones, in the order in which they began
   std::map<uint64_t, std::vector<int>> groups{};  // members of each group, in their order; empty where they are unknown
   std::map<uint64_t, uint64_t> meetings{};        // the last meeting of each group that this rank has begun
   int64_t wait_begin = 0;                         // when it began to wait for an operation beside it; 0: it does not

@@ -33,7 +33,7 @@ int64_t covered_of(TimeSpan in, const std::vector<TimeSpan>& spans) {
 }
 
 bool is_of_operation(const MeetingCall& call) {
-  return call.is_wait && call.points.empty() && call.needs_others;
+  return call.is_wait && call.points.empty() && call.waits_for_all;
 }
 
 /// The group of the operation that a wait was for: the last operation beside the thread that ended during the wait.
@@ -67,7 +67,7 @@ RankTimes times_of(std::span<const MeetingCall> calls, const Meetings& meetings,
     if (!call.is_beside || call.is_wait) continue;
     const int64_t end = call.end == 0 ? step.end : call.end;
     beside.push_back(common_of({call.begin, end}, step));
-    waiting_beside.emplace_back(call.group, TimeSpan{call.begin, call.end == 0 ? end : meetings.all_there(call)});
+    waiting_beside.emplace_back(call.group, TimeSpan{call.begin, call.end == 0 ? end : meetings.last_arrival(call)});
   }
   int64_t waiting = 0;
   for (const MeetingCall& call : calls) {
@@ -83,7 +83,7 @@ RankTimes times_of(std::span<const MeetingCall> calls, const Meetings& meetings,
           if (of == *group) spans.push_back(waited);
       waiting += covered_of(span, spans);
     } else {
-      waiting += common_of({call.begin, meetings.all_there(call)}, span).size();
+      waiting += common_of({call.begin, meetings.last_arrival(call)}, span).size();
     }
   }
   std::vector<TimeSpan> read;

@@ -2,19 +2,24 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <numeric>
+#include <set>
+
+#include "adjoin/lab/packing.hpp"
 
 namespace adjoin::lab {
 
 namespace {
 
-constexpr size_t kFirstNumbers = 512;
+constexpr int64_t kFirstPart = 4096;
+constexpr size_t kHead = sizeof(int64_t);  // at the beginning: the number of all bytes
 constexpr double kSecondsBetweenReadings = 10;
 constexpr int kRoundsOfReading = 10;
 
-/// Steps are mostly alike, so that the numbers of the next step fit into one message little larger than this.
-size_t next_first_part(size_t numbers) {
-  return numbers + numbers / 4 + 64;
+/// Steps are mostly alike, so that the bytes of the next step fit into one message little larger than this.
+int64_t next_first_part(int64_t bytes) {
+  return bytes + bytes / 4 + 512;
 }
 
 Communicator unobserved_group(const Communicator& world) {
@@ -25,15 +30,20 @@ Communicator unobserved_group(const Communicator& world) {
 
 }  // namespace
 
+void parts_of(Packing& packing, MeetingCall& call) {
+  packing(call.begin, call.end, call.group, call.is_beside, call.is_wait, call.waits_for_all, call.was_recorded,
+          call.ranks, call.points);
+}
+
 TimesOfRanks::TimesOfRanks(const Communicator& world)
     : group_(unobserved_group(world)),
       calls_(world.rank()),
-      first_part_(static_cast<size_t>(world.size()), kFirstNumbers) {
+      first_part_(static_cast<size_t>(world.size()), kFirstPart) {
   compare_clocks();
 }
 
-std::vector<RankTimes> TimesOfRanks::of_step(const Timeline::Taken& taken, TimeSpan step) {
-  Record mine = record_of(taken);
+std::vector<RankTimes> TimesOfRanks::of_step(const Timeline::Interval& interval, TimeSpan step) {
+  Record mine = record_of(interval);
   std::vector<RankTimes> times;
   if (group_.rank() != 0) {
     send(mine);
@@ -48,78 +58,45 @@ std::vector<RankTimes> TimesOfRanks::of_step(const Timeline::Taken& taken, TimeS
   return times;
 }
 
-TimesOfRanks::Record TimesOfRanks::record_of(const Timeline::Taken& taken) {
+TimesOfRanks::Record TimesOfRanks::record_of(const Timeline::Interval& interval) {
   const auto clock = [this](int64_t time) { return on_clock_of_rank_0(time); };
-  Record record{.calls = calls_.of(taken, clock), .data = {}};
-  for (const TimedSlice& slice : taken.slices)
+  Record record{.calls = calls_.of(interval, clock), .data = {}};
+  for (const TimedSlice& slice : interval.slices)
     if (slice.name == "data") record.data.push_back({clock(slice.begin), clock(slice.end)});
   return record;
 }
 
-std::vector<int64_t> TimesOfRanks::packed(const Record& record) {
-  std::vector<int64_t> numbers{0, std::ssize(record.calls), std::ssize(record.data)};
-  for (const MeetingCall& call : record.calls) {
-    const uint64_t flags = uint64_t{call.is_beside} | uint64_t{call.is_wait} << 1 | uint64_t{call.needs_others} << 2 |
-                           uint64_t{call.is_known} << 3 | uint64_t{call.ranks} << 4;
-    numbers.insert(numbers.end(), {call.begin, call.end, static_cast<int64_t>(call.group), static_cast<int64_t>(flags),
-                                   std::ssize(call.points)});
-    for (const uint64_t point : call.points) numbers.push_back(static_cast<int64_t>(point));
-  }
-  for (const TimeSpan& span : record.data) numbers.insert(numbers.end(), {span.begin, span.end});
-  numbers[0] = std::ssize(numbers);
-  return numbers;
-}
-
-TimesOfRanks::Record TimesOfRanks::unpacked(std::span<const int64_t> numbers) {
-  const auto calls = static_cast<size_t>(numbers[1]), spans = static_cast<size_t>(numbers[2]);
-  Record record;
-  record.calls.reserve(calls);
-  auto next = numbers.begin() + 3;
-  for (size_t i = 0; i < calls; ++i) {
-    const auto flags = static_cast<uint64_t>(next[3]);
-    MeetingCall call{.begin = next[0],
-                     .end = next[1],
-                     .group = static_cast<uint64_t>(next[2]),
-                     .is_beside = (flags & 1) != 0,
-                     .is_wait = (flags & 2) != 0,
-                     .needs_others = (flags & 4) != 0,
-                     .is_known = (flags & 8) != 0,
-                     .ranks = static_cast<uint32_t>(flags >> 4)};
-    const int64_t points = next[4];
-    next += 5;
-    call.points.assign(next, next + points);
-    next += points;
-    record.calls.push_back(std::move(call));
-  }
-  for (size_t i = 0; i < spans; ++i, next += 2) record.data.push_back({next[0], next[1]});
-  return record;
-}
-
-void TimesOfRanks::send(const Record& record) {
+void TimesOfRanks::send(Record& record) {
   for (const auto& sending : sending_) sending->wait();
   sending_.clear();
-  numbers_ = packed(record);
-  const size_t all = numbers_.size();
-  size_t& first = first_part_[static_cast<size_t>(group_.rank())];
-  numbers_.resize(std::max(all, first));
-  const ConstBuffer numbers = const_buffer(numbers_);
-  sending_.push_back(group_.isend(numbers.slice(0, static_cast<int64_t>(first)), 0));
-  if (all > first)
-    sending_.push_back(group_.isend(numbers.slice(static_cast<int64_t>(first), static_cast<int64_t>(all - first)), 0));
+  Packing packing;
+  packing(record.calls, record.data);
+  const int64_t all = kHead + std::ssize(packing.bytes());
+  bytes_ = std::string(reinterpret_cast<const char*>(&all), kHead) + packing.bytes();
+  int64_t& first = first_part_[static_cast<size_t>(group_.rank())];
+  bytes_.resize(static_cast<size_t>(std::max(all, first)));
+  const ConstBuffer bytes(bytes_.data(), std::ssize(bytes_), ElementType::uint8);
+  sending_.push_back(group_.isend(bytes.slice(0, first), 0));
+  if (all > first) sending_.push_back(group_.isend(bytes.slice(first, all - first), 0));
   first = next_first_part(all);
 }
 
 TimesOfRanks::Record TimesOfRanks::receive_from(int rank) {
-  size_t& first = first_part_[static_cast<size_t>(rank)];
-  numbers_.resize(first);
-  group_.recv(buffer(numbers_), rank);
-  const auto all = static_cast<size_t>(numbers_[0]);
-  if (all > first) {
-    numbers_.resize(all);
-    group_.recv(buffer(numbers_).slice(static_cast<int64_t>(first), static_cast<int64_t>(all - first)), rank);
-  }
+  int64_t& first = first_part_[static_cast<size_t>(rank)];
+  const auto receive = [&](int64_t begin, int64_t end) {
+    bytes_.resize(static_cast<size_t>(end));
+    group_.recv(Buffer{bytes_.data() + begin, end - begin, ElementType::uint8}, rank);
+  };
+  receive(0, first);
+  int64_t all = 0;
+  std::memcpy(&all, bytes_.data(), kHead);
+  if (all > first) receive(first, all);
   first = next_first_part(all);
-  return unpacked(numbers_);
+  Record record;
+  std::set<std::string> none;
+  Packing packing(std::string_view(bytes_).substr(kHead), none);
+  packing(record.calls, record.data);
+  return record;
 }
 
 void TimesOfRanks::compare_clocks() {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
+#include <string>
 #include <vector>
 
 #include "adjoin/comm/communicator.hpp"
@@ -26,7 +26,7 @@ class TimesOfRanks {
   /// On rank 0, the times of all ranks between `begin` and `end` of `step`, by rank 0's steady clock. On all other ranks, whose
   /// `step` is ignored, nothing. Called by all ranks, with everything that the rank's timeline returned: a call that is missing
   /// here would count as never begun.
-  std::vector<RankTimes> of_step(const Timeline::Taken& taken, TimeSpan step);
+  std::vector<RankTimes> of_step(const Timeline::Interval& interval, TimeSpan step);
 
   /// What rank 0's clock showed when this rank's showed `time`.
   int64_t on_clock_of_rank_0(int64_t time) const { return lab::on_clock_of_rank_0(time, readings_); }
@@ -37,18 +37,16 @@ class TimesOfRanks {
     std::vector<MeetingCall> calls;
     std::vector<TimeSpan> data;
   };
-  Record record_of(const Timeline::Taken& taken);
-  static std::vector<int64_t> packed(const Record& record);
-  static Record unpacked(std::span<const int64_t> numbers);
-  void send(const Record& record);
+  Record record_of(const Timeline::Interval& interval);
+  void send(Record& record);
   Record receive_from(int rank);
   void compare_clocks();
 
   Communicator group_;  // not observed
   MeetingCalls calls_;
   Meetings meetings_;
-  std::vector<size_t> first_part_;  // for each rank: how many numbers its first message holds; a second has the rest
-  std::vector<int64_t> numbers_;    // being sent
+  std::vector<int64_t> first_part_;  // for each rank: how many bytes its first message holds; a second has the rest
+  std::string bytes_;                // being sent
   std::vector<std::unique_ptr<PendingSend>> sending_;
   std::vector<ClockReading> readings_;
   int64_t steps_ = 0, steps_until_reading_ = 1;  // since the last reading

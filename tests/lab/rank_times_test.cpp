@@ -25,18 +25,18 @@ double sum_of(const RankTimes& t) {
 }
 
 TimedCall collective(uint64_t group, int64_t begin, int64_t end, bool is_beside = false) {
-  return {.kind = TimedCall::Kind::collective,
-          .name = "all_reduce",
-          .group = group,
-          .number = 1,
-          .meeting = 1,
-          .is_beside = is_beside,
-          .begin = begin * kSecond,
-          .end = end * kSecond};
+  return {{.kind = CallRecord::Kind::collective,
+           .name = "all_reduce",
+           .group = group,
+           .number = 1,
+           .meeting = 1,
+           .is_beside = is_beside,
+           .begin = begin * kSecond,
+           .end = end * kSecond}};
 }
 
 TimedCall wait(int64_t begin, int64_t end) {
-  return {.kind = TimedCall::Kind::wait, .name = "wait", .begin = begin * kSecond, .end = end * kSecond};
+  return {{.kind = CallRecord::Kind::wait, .name = "wait", .begin = begin * kSecond, .end = end * kSecond}};
 }
 
 /// Of the first of ranks that did this, between 100 and 200 seconds.

@@ -16,8 +16,15 @@ std::string elements_text(const CallRecord& call, std::span<const int64_t> count
   return type + " x " + (counts.empty() ? std::to_string(call.count) : "{" + joined(counts) + "}");
 }
 
-std::string_view without_folders(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);
+/// The file's name without its folders. The last one is kept, as calls in a row often come from one file.
+const FixedText<55>& file_of(const Where& where) {
+  thread_local const char* path = nullptr;
+  thread_local FixedText<55> file;
+  if (path != where.file_name()) {
+    const std::string_view all = path = where.file_name();
+    file = all.substr(all.rfind('/') + 1);
+  }
+  return file;
 }
 
 }  // namespace
@@ -43,7 +50,7 @@ void CallRecord::note(const Call& call) {
   line = call.where.line();
   exchanged = 0;
   reduction = call.reduction;
-  file = without_folders(call.where.file_name());
+  file = file_of(call.where);
 }
 
 void CallRecord::note_in_world(const Call& call) {
@@ -74,8 +81,7 @@ std::string describe(const CallRecord& call, const std::string& group, std::span
   if (call.tag >= 0) parts.push_back("tag " + std::to_string(call.tag));
   if (call.exchanged > 0) parts.push_back(counted(call.exchanged, "message"));
   if (const auto reduction = call.reduction_name(); !reduction.empty()) parts.emplace_back(reduction);
-  if (call.name != "barrier" && call.name != "subset")
-    parts.push_back(elements_text(call, counts, receive_counts));
+  if (call.name != "barrier" && call.name != "subset") parts.push_back(elements_text(call, counts, receive_counts));
   return std::string(call.name) + " #" + std::to_string(call.number) + group +
          (parts.empty() ? "" : " (" + joined(parts) + ")") + " at " + call.where();
 }

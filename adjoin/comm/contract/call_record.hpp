@@ -16,7 +16,7 @@ struct CallRecord {
   Kind kind = Kind::other;
   FixedText<15> name{}, algorithm{};  // "all_reduce", and "wait" for a wait; "" for the backend's own algorithm
   ElementType type = ElementType::float32;
-  uint64_t group = 0;                // GroupIdentity::id; 0 is the world; also 0 in a wait for an asynchronous operation
+  uint64_t group = 0;  // GroupIdentity::id; 0 is the world; also 0 in a wait for an asynchronous operation
   uint64_t number = 0, meeting = 0;  // Call::sequence, Call::meeting
   uint64_t place = 0;                // number among all calls of its rank, from 1, where these are counted
   int64_t count = 0;                 // elements that this rank gives, or gets in a scatter or a recv
@@ -25,9 +25,9 @@ struct CallRecord {
   uint32_t line = 0;
   uint16_t exchanged = 0;  // messages of an exchange
   Reduction reduction = Reduction::sum;
-  bool has_failed = false;  // was left by an exception
-  bool is_beside = false;  // made by another thread of the rank than the one that is observed
-  FixedText<55> file{};    // without its folders
+  bool has_failed = false;     // was left by an exception
+  bool is_beside = false;      // made by another thread of the rank than the one that is observed
+  FixedText<55> file{};        // without its folders
   int64_t begin = 0, end = 0;  // end: 0 where the call is pending
 
   /// Notes all but the times. Ranks are those of the group, and of several messages only the first one is noted.

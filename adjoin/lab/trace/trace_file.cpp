@@ -22,23 +22,23 @@ std::string this_host() {
 
 }  // namespace
 
-RankRecorder::RankRecorder(const Communicator& world, std::string name)
-    : world_(world),
-      mine_{.rank = world.world_ranks()[static_cast<size_t>(world.rank())],
-            .name = std::move(name),
-            .host = this_host(),
-            .clock = {read_clock(world)}} {}
+RankRecorder::RankRecorder(const Communicator& world, std::string name) : world_(world) {
+  mine_.rank = world.world_ranks()[static_cast<size_t>(world.rank())];
+  mine_.name = std::move(name);
+  mine_.host = this_host();
+  mine_.clock = {read_clock(world)};
+}
 
-void RankRecorder::add(Timeline::Taken did) {
-  std::ranges::move(did.calls, std::back_inserter(mine_.did.calls));
-  std::ranges::move(did.slices, std::back_inserter(mine_.did.slices));
-  mine_.did.groups.merge(did.groups);
+void RankRecorder::add(Timeline::Interval interval) {
+  std::ranges::move(interval.calls, std::back_inserter(mine_.calls));
+  std::ranges::move(interval.slices, std::back_inserter(mine_.slices));
+  mine_.groups.merge(interval.groups);
 }
 
 std::vector<TracedRank> RankRecorder::gathered() {
   mine_.clock.push_back(read_clock(world_));
   std::vector<TracedRank> ranks = gathered_records(mine_, world_);
-  mine_.did = {};
+  static_cast<Timeline::Interval&>(mine_) = {};
   mine_.clock.erase(mine_.clock.begin());
   return ranks;
 }

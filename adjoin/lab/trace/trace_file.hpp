@@ -15,7 +15,7 @@ class RankRecorder {
   RankRecorder(const Communicator& world, std::string name);
 
   /// Adds what this rank did. The texts in it must outlive gathered().
-  void add(Timeline::Taken did);
+  void add(Timeline::Interval interval);
 
   /// Compares the clocks again, and returns the records of all ranks on rank 0, none on other ranks. What is added later is for
   /// the next call.
