@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "adjoin/comm/communicator.hpp"
-#include "adjoin/lab/times_of_ranks.hpp"
+#include "adjoin/lab/rank_times.hpp"
 #include "adjoin/pipeline/schedule.hpp"
 
 namespace adjoin::train {

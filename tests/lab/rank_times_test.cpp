@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "adjoin/comm/async_communicator.hpp"
-#include "adjoin/lab/times_of_ranks.hpp"
 #include "tests/support/hosts_backend.hpp"
 #include "tests/support/slow_backend.hpp"
 #include "tests/support/worlds.hpp"

@@ -1,8 +1,13 @@
 #include "adjoin/lab/trace/traced_rank.hpp"
 
+#include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <numeric>
+#include <utility>
 
 #include "adjoin/comm/values.hpp"
+#include "adjoin/lab/machine.hpp"
 #include "adjoin/lab/packing.hpp"
 
 namespace adjoin::lab {
@@ -38,6 +43,16 @@ std::vector<MatchedMessage> traced_messages(std::span<const TracedRank> ranks) {
   return matched_messages(calls);
 }
 
+namespace {
+
+/// The host's name and, as other hosts may have the same name, the id of its system's boot.
+std::string this_host() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  file >> boot;
+  return this_machine().host + " " + boot;
+}
+
 std::vector<TracedRank> gathered_records(TracedRank& mine, const Communicator& world) {
   const std::string bytes = packed(mine);
   const std::vector<int64_t> lengths = numbers_of_all(std::ssize(bytes), world);
@@ -52,6 +67,29 @@ std::vector<TracedRank> gathered_records(TracedRank& mine, const Communicator& w
     rest.remove_prefix(static_cast<size_t>(lengths[rank]));
   }
   return records;
+}
+
+}  // namespace
+
+RankRecorder::RankRecorder(const Communicator& world, std::string name) : world_(world) {
+  mine_.rank = world.world_ranks()[static_cast<size_t>(world.rank())];
+  mine_.name = std::move(name);
+  mine_.host = this_host();
+  mine_.clock = {read_clock(world)};
+}
+
+void RankRecorder::add(Timeline::Interval interval) {
+  std::ranges::move(interval.calls, std::back_inserter(mine_.calls));
+  std::ranges::move(interval.slices, std::back_inserter(mine_.slices));
+  mine_.groups.merge(interval.groups);
+}
+
+std::vector<TracedRank> RankRecorder::gathered() {
+  mine_.clock.push_back(read_clock(world_));
+  std::vector<TracedRank> ranks = gathered_records(mine_, world_);
+  static_cast<Timeline::Interval&>(mine_) = {};
+  mine_.clock.erase(mine_.clock.begin());
+  return ranks;
 }
 
 }  // namespace adjoin::lab

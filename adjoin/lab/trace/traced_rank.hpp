@@ -26,10 +26,25 @@ std::string packed(TracedRank& record);
 /// The record in such bytes. Throws: InternalError where they end too early
 TracedRank unpacked(std::string_view bytes);
 
-/// The records of all ranks on rank 0, and none on other ranks; called by all.
-std::vector<TracedRank> gathered_records(TracedRank& mine, const Communicator& world);
-
 /// The messages both of whose ends are in a trace.
 std::vector<MatchedMessage> traced_messages(std::span<const TracedRank> ranks);
+
+/// Collects what this rank did, for a trace. All ranks of the world call each function together, except add.
+class RankRecorder {
+ public:
+  /// Compares the clocks. `name` is this rank's name in the trace.
+  RankRecorder(const Communicator& world, std::string name);
+
+  /// Adds what this rank did. The texts in it must outlive gathered().
+  void add(Timeline::Interval interval);
+
+  /// Compares the clocks again, and returns the records of all ranks on rank 0, none on other ranks. What is added later is for
+  /// the next call.
+  std::vector<TracedRank> gathered();
+
+ private:
+  const Communicator world_;
+  TracedRank mine_;
+};
 
 }  // namespace adjoin::lab
