@@ -69,8 +69,7 @@ std::span<const CallRecord> last_calls(const RankRecord& record, size_t last) {
 }
 
 std::string group_of(const RankRecord& record, const CallRecord& call) {
-  const auto members = record.groups.find(call.group);
-  return lab::group_text(call.group, members == record.groups.end() ? std::vector<int>() : members->second);
+  return lab::group_text(call.group, record.members_of(call.group));
 }
 
 std::string duration_of(const CallRecord& call) {
@@ -122,7 +121,7 @@ Json to_json(const CallRecord& call, const RankRecord& record) {
           {"state", call.end == 0     ? "pending"
                     : call.has_failed ? "failed"
                                       : "ended"},
-          {"group", record.groups.contains(call.group) ? record.groups.at(call.group) : std::vector<int>()},
+          {"group", record.members_of(call.group)},
           {"group_id", hexadecimal(call.group)},
           {"number", call.number},
           {"meeting", or_null<uint64_t>(call.meeting, 0)},

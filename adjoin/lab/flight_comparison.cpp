@@ -126,10 +126,9 @@ void add_messages(std::vector<RecordDifference>& found, const JobRecord& job) {
       const int peer = call->to >= 0 ? call->to : call->from;
       const RankRecord* of_peer = record_of(job, peer);
       if (!of_peer || meets(*of_peer, record.rank, *call)) continue;
-      const auto members = record.groups.find(call->group);
       found.push_back({.kind = Kind::message,
                        .group = call->group,
-                       .members = members == record.groups.end() ? std::vector<int>() : members->second,
+                       .members = record.members_of(call->group),
                        .absent = {peer},
                        .sides = {{.ranks = {record.rank}, .call = describe(*call), .waits = true}}});
     }

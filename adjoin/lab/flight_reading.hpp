@@ -28,6 +28,11 @@ struct RankRecord {
   int64_t wait_begin = 0;                         // when it began to wait for an operation beside it; 0: it does not
   uint64_t wait_group = 0, wait_number = 0;       // which isend it waits for; 0: an asynchronous operation
   int64_t damaged_calls = 0;                      // calls that cannot be read, or were being written
+
+  std::vector<int> members_of(uint64_t group) const {
+    const auto found = groups.find(group);
+    return found == groups.end() ? std::vector<int>() : found->second;
+  }
 };
 
 /// The flight records of all ranks of a job.

@@ -167,24 +167,24 @@ void FlightRecord::note_meeting(const GroupIdentity& group, uint64_t meeting) {
     if (meeting > 0) file_->world_meeting.store(meeting, kRelaxed);
     return;
   }
-  GroupSlot* slot = &file_->groups[group.id % flight_file::kGroups];
-  for (uint64_t id; (id = slot->id.load(std::memory_order_acquire)) != group.id;) {
-    if (id == 0) {
-      slot = add_group(group);
-      if (!slot) return;
-      break;
-    }
-    if (++slot == std::end(file_->groups)) slot = file_->groups;
-  }
-  if (meeting > 0) slot->meeting.store(meeting, kRelaxed);
+  GroupSlot* slot = place_for(group.id);
+  if (slot->id.load(std::memory_order_acquire) == 0) slot = add_group(group);
+  if (slot && meeting > 0) slot->meeting.store(meeting, kRelaxed);
+}
+
+/// The group's slot, or the free one that it may take.
+GroupSlot* FlightRecord::place_for(uint64_t id) const {
+  size_t place = id % flight_file::kGroups;
+  for (uint64_t there; (there = file_->groups[place].id.load(std::memory_order_acquire)) != id && there != 0;)
+    place = (place + 1) % flight_file::kGroups;
+  return &file_->groups[place];
 }
 
 GroupSlot* FlightRecord::add_group(const GroupIdentity& group) {
   if (groups_.load(kRelaxed) == flight_file::kMostGroups) return nullptr;
   const std::lock_guard lock(groups_mutex_);
-  GroupSlot* slot = &file_->groups[group.id % flight_file::kGroups];
-  while (slot->id.load(kRelaxed) != 0)
-    if (++slot == std::end(file_->groups)) slot = file_->groups;
+  GroupSlot* slot = place_for(group.id);
+  if (slot->id.load(kRelaxed) == group.id) return slot;  // another thread was faster
   const std::vector<int32_t> members = progressions_of(group.world_ranks);
   if (members_ + members.size() <= flight_file::kMembers) {
     std::copy(members.begin(), members.end(), file_->members + members_);

@@ -48,6 +48,7 @@ class FlightRecord final : public Observer {
  private:
   flight_file::CallSlot* slot_of(const Call& call) const;
   void note_meeting(const GroupIdentity& group, uint64_t meeting);
+  flight_file::GroupSlot* place_for(uint64_t id) const;
   flight_file::GroupSlot* add_group(const GroupIdentity& group);
 
   flight_file::File* file_;

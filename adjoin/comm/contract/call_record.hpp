@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
+#include <type_traits>
 
 #include "adjoin/base/fixed_text.hpp"
 #include "adjoin/comm/contract/call.hpp"
@@ -10,7 +12,7 @@
 namespace adjoin {
 
 /// What is kept of a call: plain data without pointers, for a file or for memory that processes share. Such readers take what
-/// they find, without a lock: a torn record gives odd words but no wrong accusation.
+/// they find, without a lock: a torn record gives odd words but no wrong accusation. Whoever keeps it sets the times.
 struct CallRecord {
   enum class Kind : uint8_t { other, collective, messages, wait };
   Kind kind = Kind::other;
@@ -28,9 +30,9 @@ struct CallRecord {
   bool has_failed = false;     // was left by an exception
   bool is_beside = false;      // made by another thread of the rank than the one that is observed
   FixedText<55> file{};        // without its folders
-  int64_t begin = 0, end = 0;  // end: 0 where the call is pending
+  int64_t begin = 0, end = 0;  // by the clock of whoever keeps the record; end: 0 while the call is pending
 
-  /// Notes all but the times. Ranks are those of the group, and of several messages only the first one is noted.
+  /// Notes what the call is. Ranks are those of the group, and of several messages only the first one is noted.
   void note(const Call& call);
   /// The same with ranks of the world, and all that the call sends and receives.
   void note_in_world(const Call& call);
@@ -42,6 +44,7 @@ struct CallRecord {
   /// "trainer.cpp:88".
   std::string where() const;
 };
+static_assert(std::is_trivially_copyable_v<CallRecord>);
 
 /// "all_reduce #14 (ring, sum, float32 x 1024) at trainer.cpp:88"; `group`, such as " on group {0, 2}", follows the number.
 /// Counts of the ranks are included where they are given.
