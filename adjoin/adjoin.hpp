@@ -44,7 +44,6 @@
 #include "adjoin/lab/silent_backend.hpp"
 #include "adjoin/lab/simulator.hpp"
 #include "adjoin/lab/timeline.hpp"
-#include "adjoin/lab/times_of_ranks.hpp"
 #include "adjoin/lab/trace/trace.hpp"
 #include "adjoin/lab/trial.hpp"
 #include "adjoin/linalg/matmul.hpp"

@@ -23,7 +23,6 @@ namespace {
 
 using lab::JobRecord;
 using lab::RankRecord;
-using lab::RecordedCall;
 
 constexpr size_t kCallColumn = 20;
 
@@ -64,19 +63,17 @@ std::string_view name_of(RankRecord::State state) {
   return names[static_cast<size_t>(state)];
 }
 
-std::span<const RecordedCall> last_calls(const RankRecord& record, size_t last) {
-  const std::span<const RecordedCall> all(record.calls);
+std::span<const CallRecord> last_calls(const RankRecord& record, size_t last) {
+  const std::span<const CallRecord> all(record.calls);
   return all.last(std::min(last, all.size()));
 }
 
-std::string group_of(const RankRecord& record, const RecordedCall& call) {
-  const auto members = record.groups.find(call.group);
-  return lab::group_text(call.group, members == record.groups.end() ? std::vector<int>() : members->second);
+std::string group_of(const RankRecord& record, const CallRecord& call) {
+  return lab::group_text(call.group, record.members_of(call.group));
 }
 
-std::string duration_of(const RecordedCall& call) {
-  if (call.state == RecordedCall::State::pending) return "pending";
-  return call.state == RecordedCall::State::failed ? "failed" : in_seconds(call.end - call.begin);
+std::string duration_of(const CallRecord& call) {
+  return call.end == 0 ? "pending" : call.has_failed ? "failed" : in_seconds(call.end - call.begin);
 }
 
 /// A line of the table of calls; what does not fit continues below, in the column of calls.
@@ -90,7 +87,7 @@ std::string row(const std::string& ago, const std::string& took, const std::stri
 /// What the rank waits for besides its calls, if anything.
 std::optional<std::string> wait_of(const RankRecord& record) {
   if (record.wait_begin == 0) return std::nullopt;
-  const auto send = std::ranges::find_if(record.calls, [&](const RecordedCall& call) {
+  const auto send = std::ranges::find_if(record.calls, [&](const CallRecord& call) {
     return call.group == record.wait_group && call.number == record.wait_number;
   });
   return send == record.calls.end() ? "the wait for an asynchronous operation"
@@ -98,13 +95,13 @@ std::optional<std::string> wait_of(const RankRecord& record) {
 }
 
 std::string text_of(const RankRecord& record, const JobRecord& job, size_t last) {
-  const std::span<const RecordedCall> calls = last_calls(record, last);
+  const std::span<const CallRecord> calls = last_calls(record, last);
   std::string text = "\nrank " + std::to_string(record.rank) + " (process " + std::to_string(record.process) + " on " +
                      record.host + "): " + std::string(name_of(record.state)) + ", the last " +
                      grouped(std::ssize(calls)) + " of " + grouped(static_cast<int64_t>(record.calls_made)) +
                      " calls\n";
   if (!calls.empty()) text += row("ago", "took", "call");
-  for (const RecordedCall& call : calls)
+  for (const CallRecord& call : calls)
     text += row(in_seconds(job.last_event - call.begin), duration_of(call), describe(call, group_of(record, call)));
   if (const auto wait = wait_of(record)) text += row(in_seconds(job.last_event - record.wait_begin), "pending", *wait);
   return text;
@@ -118,25 +115,26 @@ Json or_null(const Value& value, const Value& none) {
   return value == none ? Json() : Json(value);
 }
 
-Json to_json(const RecordedCall& call, const RankRecord& record) {
-  constexpr std::string_view states[] = {"pending", "ended", "failed"};
+Json to_json(const CallRecord& call, const RankRecord& record) {
   return {{"place", call.place},
-          {"name", call.name},
-          {"state", states[static_cast<size_t>(call.state)]},
-          {"group", record.groups.contains(call.group) ? record.groups.at(call.group) : std::vector<int>()},
+          {"name", std::string(call.name)},
+          {"state", call.end == 0     ? "pending"
+                    : call.has_failed ? "failed"
+                                      : "ended"},
+          {"group", record.members_of(call.group)},
           {"group_id", hexadecimal(call.group)},
           {"number", call.number},
           {"meeting", or_null<uint64_t>(call.meeting, 0)},
           {"type", name(call.type)},
           {"count", call.count},
           {"bytes", call.bytes()},
-          {"reduction", or_null<std::string>(call.reduction, "")},
-          {"algorithm", or_null<std::string>(call.algorithm, "")},
+          {"reduction", or_null<std::string_view>(call.reduction_name(), "")},
+          {"algorithm", or_null<std::string_view>(call.algorithm, "")},
           {"root", or_null(call.root, -1)},
           {"to", or_null(call.to, -1)},
           {"from", or_null(call.from, -1)},
           {"tag", or_null(call.tag, -1)},
-          {"where", call.where},
+          {"where", call.where()},
           {"begin", call.begin},
           {"end", or_null<int64_t>(call.end, 0)}};
 }
@@ -169,7 +167,7 @@ void print_flight_json(const std::filesystem::path& run, const JobRecord& job, s
   }
   for (const RankRecord& record : job.of_ranks) {
     Json calls = Json::array();
-    for (const RecordedCall& call : last_calls(record, last)) calls.push_back(to_json(call, record));
+    for (const CallRecord& call : last_calls(record, last)) calls.push_back(to_json(call, record));
     records.push_back({{"rank", record.rank},
                        {"host", record.host},
                        {"process", record.process},

@@ -15,19 +15,16 @@ namespace {
 
 using Kind = RecordDifference::Kind;
 
-bool is_open(const RecordedCall& call) {
-  return call.state != RecordedCall::State::ended;
-}
-
-auto what_must_agree(const RecordedCall& call) {
-  return std::tie(call.name, call.type, call.elements, call.reduction, call.root, call.algorithm);
+auto what_must_agree(const CallRecord& call) {
+  return std::tuple<std::string_view, std::string_view, ElementType, uint64_t, Reduction, int>(
+      call.name, call.algorithm, call.type, call.elements, call.reduction, call.root);
 }
 
 /// A group's calls, as recorded by its members.
 struct GroupRecords {
-  std::vector<int> members;                                                       // empty: unknown
-  std::map<int, uint64_t> last;                                                   // meeting that each rank has begun
-  std::map<uint64_t, std::vector<std::pair<int, const RecordedCall*>>> meetings;  // ranks and their calls
+  std::vector<int> members;                                                     // empty: unknown
+  std::map<int, uint64_t> last;                                                 // meeting that each rank has begun
+  std::map<uint64_t, std::vector<std::pair<int, const CallRecord*>>> meetings;  // ranks and their calls
 };
 
 std::map<uint64_t, GroupRecords> by_group(const JobRecord& job) {
@@ -35,7 +32,7 @@ std::map<uint64_t, GroupRecords> by_group(const JobRecord& job) {
   for (const RankRecord& record : job.of_ranks) {
     for (const auto& [id, members] : record.groups) groups[id].members = members;
     for (const auto& [id, meeting] : record.meetings) groups[id].last[record.rank] = meeting;
-    for (const RecordedCall& call : record.calls)
+    for (const CallRecord& call : record.calls)
       if (call.meeting > 0) groups[call.group].meetings[call.meeting].emplace_back(record.rank, &call);
   }
   for (auto& [id, group] : groups)  // a rank may have made the group and never called on it
@@ -47,14 +44,14 @@ std::map<uint64_t, GroupRecords> by_group(const JobRecord& job) {
 }
 
 /// The calls of a meeting; equal calls are grouped together.
-std::vector<RecordDifference::Side> sides_of(const std::vector<std::pair<int, const RecordedCall*>>& calls) {
+std::vector<RecordDifference::Side> sides_of(const std::vector<std::pair<int, const CallRecord*>>& calls) {
   std::vector<RecordDifference::Side> sides;
   for (const auto& [rank, call] : calls) {
     const std::string text = describe(*call);
     auto side = std::ranges::find(sides, text, &RecordDifference::Side::call);
     if (side == sides.end()) side = sides.insert(side, {.ranks = {}, .call = text, .waits = true});
     side->ranks.push_back(rank);
-    side->waits &= is_open(*call);
+    side->waits &= call->is_open();
   }
   return sides;
 }
@@ -75,12 +72,12 @@ std::optional<RecordDifference> first_missing(uint64_t id, const GroupRecords& g
 std::optional<RecordDifference> first_different(uint64_t id, const GroupRecords& group) {
   std::optional<RecordDifference> of_places;
   for (const auto& [meeting, calls] : group.meetings) {
-    const RecordedCall& first = *calls.front().second;
+    const CallRecord& first = *calls.front().second;
     const auto any = [&](auto differs) {
       return std::ranges::any_of(calls, [&](const auto& call) { return differs(*call.second); });
     };
-    const bool is_other = any([&](const RecordedCall& c) { return what_must_agree(c) != what_must_agree(first); });
-    if (!is_other && (of_places || !any([&](const RecordedCall& c) { return c.where != first.where; }))) continue;
+    const bool is_other = any([&](const CallRecord& c) { return what_must_agree(c) != what_must_agree(first); });
+    if (!is_other && (of_places || !any([&](const CallRecord& c) { return c.where() != first.where(); }))) continue;
     RecordDifference found{.kind = is_other ? Kind::different : Kind::places,
                            .group = id,
                            .members = group.members,
@@ -99,41 +96,39 @@ const RankRecord* record_of(const JobRecord& job, int rank) {
 
 /// The calls with one message that a rank waits for: a send, a recv, or the isend that it waits for later. In a call with
 /// several messages it is unknown which one is pending.
-std::vector<const RecordedCall*> awaited_messages(const RankRecord& record) {
-  std::vector<const RecordedCall*> awaited;
-  for (const RecordedCall& call : record.calls) {
+std::vector<const CallRecord*> awaited_messages(const RankRecord& record) {
+  std::vector<const CallRecord*> awaited;
+  for (const CallRecord& call : record.calls) {
     const bool is_waited_for = record.wait_begin != 0 && record.wait_number == call.number &&
                                record.wait_group == call.group && call.name == "isend";
-    if (is_waited_for || (is_open(call) && (call.to >= 0) != (call.from >= 0))) awaited.push_back(&call);
+    if (is_waited_for || (call.is_open() && (call.to >= 0) != (call.from >= 0))) awaited.push_back(&call);
   }
   return awaited;
 }
 
 /// Whether a rank is in a call that may be the other end of this one, or has been since this one began: the process may have
 /// been killed before it knew that its call had ended.
-bool meets(const RankRecord& peer, int rank, const RecordedCall& call) {
-  const auto fits = [&](const RecordedCall& other) {
-    const bool is_exchange = other.messages > 0 && other.to < 0 && other.from < 0;
-    return other.group == call.group && (is_open(other) || other.end >= call.begin) &&
-           (is_exchange || (other.tag == call.tag && (call.to >= 0 ? other.from : other.to) == rank));
+bool meets(const RankRecord& peer, int rank, const CallRecord& call) {
+  const auto fits = [&](const CallRecord& other) {
+    return other.group == call.group && (other.is_open() || other.end >= call.begin) &&
+           (other.exchanged > 0 || (other.tag == call.tag && (call.to >= 0 ? other.from : other.to) == rank));
   };
   if (std::ranges::any_of(peer.calls, fits)) return true;
-  const std::vector<const RecordedCall*> awaited = awaited_messages(peer);
-  return std::ranges::any_of(awaited, [&](const RecordedCall* other) {
+  const std::vector<const CallRecord*> awaited = awaited_messages(peer);
+  return std::ranges::any_of(awaited, [&](const CallRecord* other) {
     return other->name == "isend" && other->group == call.group && other->tag == call.tag && other->to == rank;
   });
 }
 
 void add_messages(std::vector<RecordDifference>& found, const JobRecord& job) {
   for (const RankRecord& record : job.of_ranks)
-    for (const RecordedCall* call : awaited_messages(record)) {
+    for (const CallRecord* call : awaited_messages(record)) {
       const int peer = call->to >= 0 ? call->to : call->from;
       const RankRecord* of_peer = record_of(job, peer);
       if (!of_peer || meets(*of_peer, record.rank, *call)) continue;
-      const auto members = record.groups.find(call->group);
       found.push_back({.kind = Kind::message,
                        .group = call->group,
-                       .members = members == record.groups.end() ? std::vector<int>() : members->second,
+                       .members = record.members_of(call->group),
                        .absent = {peer},
                        .sides = {{.ranks = {record.rank}, .call = describe(*call), .waits = true}}});
     }
@@ -148,7 +143,7 @@ std::string ranks_and_verb(const std::vector<int>& ranks, const char* of_one, co
 JobRecord until_failure(JobRecord job) {
   for (RankRecord& record : job.of_ranks) {
     if (record.host != job.failing_host) continue;  // another host's clock may differ
-    std::erase_if(record.calls, [&](const RecordedCall& call) {
+    std::erase_if(record.calls, [&](const CallRecord& call) {
       const bool is_later = call.begin > job.failed;
       if (is_later && call.meeting > 0)
         record.meetings[call.group] = std::min(record.meetings[call.group], call.meeting - 1);

@@ -1,16 +1,12 @@
 #include "adjoin/lab/flight_reading.hpp"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
-#include <string_view>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/processes.hpp"
 #include "adjoin/base/reduction.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/lab/flight_file.hpp"
@@ -26,11 +22,6 @@ namespace {
 
 static_assert(kRecordedCalls == flight_file::kCalls && kRecordedGroups == flight_file::kMostGroups);
 
-template <size_t N>
-std::string text_from(const char (&from)[N]) {
-  return {from, ::strnlen(from, N)};
-}
-
 /// Converts a file's ticks to nanoseconds since 1970.
 class WallClock {
  public:
@@ -44,38 +35,23 @@ class WallClock {
   int64_t to_wall_;
 };
 
-bool is_call(const CallSlot& slot, const File& file) {
+/// Whether the slot holds one call that is whole.
+bool is_whole(const CallSlot& slot, const File& file) {
+  const CallRecord& call = slot.call;
   const uint64_t place = slot.place.load();
   const auto is_rank = [&](int32_t rank) { return rank >= -1 && rank < file.ranks; };
-  return place == slot.place_again.load() && place <= file.calls.load() && slot.type < kElementTypes &&
-         slot.reduction <= kReductions && slot.count >= 0 && is_rank(slot.root) && is_rank(slot.to) &&
-         is_rank(slot.from) && slot.name[0] != 0;
+  return place == slot.place_again.load() && place <= file.calls.load() &&
+         static_cast<int>(call.type) < kElementTypes && static_cast<int>(call.reduction) < kReductions &&
+         call.count >= 0 && is_rank(call.root) && is_rank(call.to) && is_rank(call.from) && !call.name.empty();
 }
 
-RecordedCall call_from(const CallSlot& slot, const File& of, const WallClock& clock) {
-  const int64_t end = slot.end.load();
-  const std::string file = slot.file < flight_file::kFiles ? text_from(of.files[slot.file].text) : "?";
-  return {.state = end == 0  ? RecordedCall::State::pending
-                   : end > 0 ? RecordedCall::State::ended
-                             : RecordedCall::State::failed,
-          .place = slot.place.load(),
-          .name = text_from(slot.name),
-          .algorithm = text_from(slot.algorithm),
-          .where = file.substr(file.rfind('/') + 1) + ":" + std::to_string(slot.line),
-          .group = slot.group.load(),
-          .number = slot.number.load(),
-          .meeting = slot.meeting,
-          .type = static_cast<ElementType>(slot.type),
-          .count = slot.count,
-          .elements = slot.elements,
-          .reduction = slot.reduction > 0 ? std::string(name(static_cast<Reduction>(slot.reduction - 1))) : "",
-          .root = slot.root,
-          .to = slot.to,
-          .from = slot.from,
-          .tag = slot.tag,
-          .messages = slot.messages,
-          .begin = clock.at(slot.begin),
-          .end = end == 0 ? 0 : clock.at(std::abs(end))};
+CallRecord call_from(const CallSlot& slot, const WallClock& clock) {
+  CallRecord call = slot.call;
+  call.place = slot.place.load();
+  call.has_failed = call.end < 0;
+  call.begin = clock.at(call.begin);
+  if (call.end != 0) call.end = clock.at(std::abs(call.end));
+  return call;
 }
 
 std::vector<int> members_of(const GroupSlot& group, const File& file) {
@@ -90,25 +66,13 @@ std::vector<int> members_of(const GroupSlot& group, const File& file) {
   return std::ranges::all_of(members, is_rank) ? members : std::vector<int>();
 }
 
-/// Whether there is such a process on this host that still runs, and is not a zombie.
-bool lives(int64_t process) {
-  std::ifstream stream("/proc/" + std::to_string(process) + "/stat");
-  if (std::string line; std::getline(stream, line)) {
-    const size_t name_ends = line.rfind(')');  // "17 (name) S …"
-    return name_ends == std::string::npos || name_ends + 2 >= line.size() ||
-           (line[name_ends + 2] != 'Z' && line[name_ends + 2] != 'X');
-  }
-  return ::kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM;
-}
-
 RankRecord::State state_of(const File& file) {
   const flight_file::State state = file.state.load();
   if (state == flight_file::State::ended) return RankRecord::State::ended;
   if (state == flight_file::State::failed) return RankRecord::State::failed;
-  char host[sizeof file.host] = {};
-  ::gethostname(host, sizeof host - 1);
-  const bool is_here = text_from(host) == text_from(file.host);
-  return is_here && !lives(file.process) ? RankRecord::State::gone : RankRecord::State::runs;
+  const bool is_here = file.host == FixedText<64>(host_name());
+  return is_here && state_of_process(file.process) == ProcessState::gone ? RankRecord::State::gone
+                                                                         : RankRecord::State::runs;
 }
 
 /// Throws: InvalidArgument that says what is wrong with the file
@@ -132,23 +96,23 @@ RankRecord record_from(const File& file) {
   const WallClock clock(file);
   RankRecord record{.rank = file.rank,
                     .ranks = file.ranks,
-                    .host = text_from(file.host),
+                    .host = std::string(file.host),
                     .process = file.process,
                     .state = state_of(file),
                     .begun = clock.at(file.first.ticks),
                     .calls_made = file.calls.load()};
   if (record.state == RankRecord::State::failed) {
-    record.failure = text_from(file.failure);
+    record.failure = std::string(file.failure);
     record.failed = clock.at(file.failed);
   }
   for (const CallSlot& slot : file.slots) {
     if (slot.place.load() == 0 && slot.place_again.load() == 0) continue;
-    if (is_call(slot, file))
-      record.calls.push_back(call_from(slot, file, clock));
+    if (is_whole(slot, file))
+      record.calls.push_back(call_from(slot, clock));
     else
       ++record.damaged_calls;
   }
-  std::ranges::sort(record.calls, {}, &RecordedCall::place);
+  std::ranges::sort(record.calls, {}, &CallRecord::place);
   record.groups[0].resize(static_cast<size_t>(file.ranks));
   for (int rank = 0; rank < file.ranks; ++rank) record.groups[0][static_cast<size_t>(rank)] = rank;
   record.meetings[0] = file.world_meeting.load();
@@ -185,20 +149,6 @@ std::string flight_file_name(int rank) {
   return "rank-" + std::to_string(rank) + ".bin";
 }
 
-std::string describe(const RecordedCall& call, const std::string& group) {
-  std::vector<std::string> parts;
-  if (!call.algorithm.empty()) parts.push_back(call.algorithm);
-  if (call.root >= 0) parts.push_back("root " + std::to_string(call.root));
-  if (call.to >= 0) parts.push_back("to rank " + std::to_string(call.to));
-  if (call.from >= 0) parts.push_back("from rank " + std::to_string(call.from));
-  if (call.tag >= 0) parts.push_back("tag " + std::to_string(call.tag));
-  if (call.to < 0 && call.from < 0 && call.messages > 0) parts.push_back(counted(call.messages, "message"));
-  if (!call.reduction.empty()) parts.push_back(call.reduction);
-  if (call.name != "barrier") parts.push_back(std::string(name(call.type)) + " x " + std::to_string(call.count));
-  return call.name + " #" + std::to_string(call.number) + group + (parts.empty() ? "" : " (" + joined(parts) + ")") +
-         " at " + call.where;
-}
-
 bool JobRecord::goes_on() const {
   return failure.empty() &&
          std::ranges::all_of(of_ranks, [](const RankRecord& r) { return r.state == RankRecord::State::runs; });
@@ -220,7 +170,7 @@ JobRecord read_flight_records(const fs::path& run) {
   });
   std::ranges::sort(job.of_ranks, {}, &RankRecord::rank);
   for (const RankRecord& record : job.of_ranks) {
-    for (const RecordedCall& call : record.calls) job.last_event = std::max({job.last_event, call.begin, call.end});
+    for (const CallRecord& call : record.calls) job.last_event = std::max({job.last_event, call.begin, call.end});
     if (record.state != RankRecord::State::failed || (job.failed != 0 && record.failed >= job.failed)) continue;
     job.failed = record.failed;
     job.failure = record.failure;

@@ -6,35 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/base/element_type.hpp"
+#include "adjoin/comm/contract/call_record.hpp"
 
 namespace adjoin::lab {
 
-/// A call, as it is stored in its rank's flight record (lab/flight_record.hpp). Ranks are those of the world; times are
+/// What one rank was doing, as it is stored in its flight record (lab/flight_record.hpp). Ranks are those of the world; times are
 /// nanoseconds since 1970 by the clock of the rank's host.
-struct RecordedCall {
-  enum class State : uint8_t { pending, ended, failed };  // failed: left by an exception
-  State state = State::pending;
-  uint64_t place = 0;                // number among all calls of its rank, from 1
-  std::string name{}, algorithm{};   // "all_reduce"; "" for the backend's own algorithm
-  std::string where{};               // "trainer.cpp:88"
-  uint64_t group = 0;                // GroupIdentity::id; 0 is the world
-  uint64_t number = 0, meeting = 0;  // Call::sequence, Call::meeting
-  ElementType type = ElementType::float32;
-  int64_t count = 0;                            // elements that this rank gives, or gets in a scatter or a recv
-  uint64_t elements = 0;                        // Signature::elements, the same on all ranks whose sizes agree
-  std::string reduction{};                      // "sum"; "" where nothing is reduced
-  int root = -1, to = -1, from = -1, tag = -1;  // -1: none
-  int messages = 0;                             // of an exchange
-  int64_t begin = 0, end = 0;                   // end: 0 where the call is pending
-
-  int64_t bytes() const { return count * static_cast<int64_t>(size_of(type)); }
-};
-
-/// "all_reduce #14 (ring, sum, float32 x 1024) at trainer.cpp:88"; `group`, such as " on group {0, 2}", follows the number.
-std::string describe(const RecordedCall& call, const std::string& group = "");
-
-/// What one rank was doing.
 struct RankRecord {
   int rank = 0, ranks = 1;  // of the world
   std::string host{};
@@ -45,12 +22,17 @@ struct RankRecord {
   int64_t failed = 0;                             // when
   int64_t begun = 0;                              // when the record began
   uint64_t calls_made = 0;                        // since then, including those no longer in the record
-  std::vector<RecordedCall> calls{};              // the last ones, in the order in which they began
+  std::vector<CallRecord> calls{};                // the last ones, in the order in which they began
   std::map<uint64_t, std::vector<int>> groups{};  // members of each group, in their order; empty where they are unknown
   std::map<uint64_t, uint64_t> meetings{};        // the last meeting of each group that this rank has begun
   int64_t wait_begin = 0;                         // when it began to wait for an operation beside it; 0: it does not
   uint64_t wait_group = 0, wait_number = 0;       // which isend it waits for; 0: an asynchronous operation
   int64_t damaged_calls = 0;                      // calls that cannot be read, or were being written
+
+  std::vector<int> members_of(uint64_t group) const {
+    const auto found = groups.find(group);
+    return found == groups.end() ? std::vector<int>() : found->second;
+  }
 };
 
 /// The flight records of all ranks of a job.

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/processes.hpp"
 #include "adjoin/lab/flight_file.hpp"
 
 namespace adjoin::lab {
@@ -27,60 +28,6 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr uint64_t kClockEvery = 64;  // number of calls between two readings of the steady clock
-
-template <size_t N>
-void put(char (&to)[N], const char* text, size_t length) {
-  const size_t n = std::min(length, N - 1);
-  std::memcpy(to, text, n);
-  to[n] = 0;
-}
-
-int of_world(const Call& call, int rank) {
-  return rank < 0 ? -1 : call.group->world_ranks[static_cast<size_t>(rank)];
-}
-
-void put_messages(CallSlot& slot, const Call& call) {
-  slot.to = slot.from = slot.tag = -1;
-  slot.messages = static_cast<uint16_t>(std::min<size_t>(call.messages.size(), UINT16_MAX));
-  if (!call.message()) return;
-  slot.tag = call.messages[0].tag;
-  for (const Message& message : call.messages) (message.is_send() ? slot.to : slot.from) = of_world(call, message.peer);
-}
-
-/// Names of files are looked up instead of copied, which saves a tenth of a call's cost.
-uint16_t place_of(const char* path, flight_file::FileName (&files)[flight_file::kFiles]) {
-  static_assert(flight_file::kFiles == 64);
-  size_t place = (reinterpret_cast<uintptr_t>(path) * 0x9e3779b97f4a7c15u) >> 58;
-  for (size_t tries = 0; tries < flight_file::kFiles; ++tries, place = (place + 1) % flight_file::kFiles) {
-    flight_file::FileName& file = files[place];
-    const char* there = file.path.load(kRelaxed);
-    if (there == nullptr && file.path.compare_exchange_strong(there, path)) {
-      const size_t length = std::strlen(path), shown = std::min(length, sizeof file.text - 1);
-      put(file.text, path + length - shown, shown);
-      there = path;
-    }
-    if (there == path) return static_cast<uint16_t>(place);
-  }
-  return flight_file::kFiles;
-}
-
-void put_call(CallSlot& slot, const Call& call, File& file) {
-  const ConstBuffer elements = call.elements();
-  slot.meeting = call.meeting;
-  slot.count = elements.count;
-  slot.elements = call.collective ? signature_of(call).elements : 0;
-  slot.type = static_cast<uint8_t>(elements.type);
-  slot.reduction = call.collective && has_reduction(*call.collective)
-                       ? static_cast<uint8_t>(static_cast<int>(call.reduction) + 1)
-                       : 0;
-  slot.root = of_world(call, call.root);
-  put_messages(slot, call);
-  put(slot.name, call.name.data(), call.name.size());
-  slot.algorithm[0] = 0;
-  if (!call.algorithm.empty()) put(slot.algorithm, call.algorithm.data(), call.algorithm.size());
-  slot.file = place_of(call.where.file_name(), file.files);
-  slot.line = call.where.line();
-}
 
 [[noreturn]] void fail(const std::filesystem::path& path, int error) {
   throw IoError(path.string() + ": cannot be written: " + std::strerror(error));
@@ -120,7 +67,7 @@ FlightRecord::FlightRecord(int rank, int ranks) {
   file_->magic = flight_file::kMagic;
   file_->rank = rank, file_->ranks = ranks;
   file_->process = ::getpid();
-  ::gethostname(file_->host, sizeof file_->host - 1);
+  file_->host = host_name();
   file_->first = tick_pair();
   file_->last_ticks = file_->first.ticks, file_->last_steady = file_->first.steady;
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
@@ -163,7 +110,7 @@ void FlightRecord::note_failure(std::string_view why) noexcept {
   flight_file::State runs = flight_file::State::runs;
   if (!file_->state.compare_exchange_strong(runs, flight_file::State::tells)) return;
   file_->failed = ticks();
-  put(file_->failure, why.data(), why.size());
+  file_->failure = why;
   file_->state = flight_file::State::failed;
 }
 
@@ -174,11 +121,9 @@ void FlightRecord::begin(const Call& call) {
   slot.place.store(0, kRelaxed);
   std::atomic_thread_fence(std::memory_order_release);
   slot.place_again.store(place, kRelaxed);
-  slot.group.store(call.group->id, kRelaxed);
-  slot.number.store(call.sequence, kRelaxed);
-  slot.end.store(0, kRelaxed);
-  put_call(slot, call, *file_);
-  slot.begin = ticks();
+  std::atomic_ref(slot.call.end).store(0, kRelaxed);
+  slot.call.note_in_world(call);
+  slot.call.begin = ticks();
   slot.place.store(place, std::memory_order_release);
   // Often at the beginning, as the length of a tick is not yet known.
   if (place % kClockEvery != 0 && !std::has_single_bit(place)) return;
@@ -189,7 +134,8 @@ void FlightRecord::begin(const Call& call) {
 
 void FlightRecord::end(const Call& call) {
   const int64_t now = ticks();
-  if (CallSlot* slot = slot_of(call)) slot->end.store(std::uncaught_exceptions() > 0 ? -now : now, kRelaxed);
+  if (CallSlot* slot = slot_of(call))
+    std::atomic_ref(slot->call.end).store(std::uncaught_exceptions() > 0 ? -now : now, kRelaxed);
 }
 
 void FlightRecord::begin_wait(const Call* send) {
@@ -208,8 +154,9 @@ CallSlot* FlightRecord::slot_of(const Call& call) const {
   const uint64_t newest = file_->calls.load(kRelaxed);
   for (uint64_t place = newest; place > 0 && place + flight_file::kCalls > newest; --place) {
     CallSlot& slot = file_->slots[place % flight_file::kCalls];
-    if (slot.place.load(std::memory_order_acquire) == place && slot.number.load(kRelaxed) == call.sequence &&
-        slot.group.load(kRelaxed) == call.group->id)
+    if (slot.place.load(std::memory_order_acquire) == place &&
+        std::atomic_ref(slot.call.number).load(kRelaxed) == call.sequence &&
+        std::atomic_ref(slot.call.group).load(kRelaxed) == call.group->id)
       return &slot;
   }
   return nullptr;
@@ -220,24 +167,24 @@ void FlightRecord::note_meeting(const GroupIdentity& group, uint64_t meeting) {
     if (meeting > 0) file_->world_meeting.store(meeting, kRelaxed);
     return;
   }
-  GroupSlot* slot = &file_->groups[group.id % flight_file::kGroups];
-  for (uint64_t id; (id = slot->id.load(std::memory_order_acquire)) != group.id;) {
-    if (id == 0) {
-      slot = add_group(group);
-      if (!slot) return;
-      break;
-    }
-    if (++slot == std::end(file_->groups)) slot = file_->groups;
-  }
-  if (meeting > 0) slot->meeting.store(meeting, kRelaxed);
+  GroupSlot* slot = place_for(group.id);
+  if (slot->id.load(std::memory_order_acquire) == 0) slot = add_group(group);
+  if (slot && meeting > 0) slot->meeting.store(meeting, kRelaxed);
+}
+
+/// The group's slot, or the free one that it may take.
+GroupSlot* FlightRecord::place_for(uint64_t id) const {
+  size_t place = id % flight_file::kGroups;
+  for (uint64_t there; (there = file_->groups[place].id.load(std::memory_order_acquire)) != id && there != 0;)
+    place = (place + 1) % flight_file::kGroups;
+  return &file_->groups[place];
 }
 
 GroupSlot* FlightRecord::add_group(const GroupIdentity& group) {
   if (groups_.load(kRelaxed) == flight_file::kMostGroups) return nullptr;
   const std::lock_guard lock(groups_mutex_);
-  GroupSlot* slot = &file_->groups[group.id % flight_file::kGroups];
-  while (slot->id.load(kRelaxed) != 0)
-    if (++slot == std::end(file_->groups)) slot = file_->groups;
+  GroupSlot* slot = place_for(group.id);
+  if (slot->id.load(kRelaxed) == group.id) return slot;  // another thread was faster
   const std::vector<int32_t> members = progressions_of(group.world_ranks);
   if (members_ + members.size() <= flight_file::kMembers) {
     std::copy(members.begin(), members.end(), file_->members + members_);

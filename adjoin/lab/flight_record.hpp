@@ -20,7 +20,7 @@ struct GroupSlot;
 /// `adjoin flight` and read_flight_records (lab/flight_reading.hpp) show it. An observer of the rank's world.
 ///
 /// Cost: 30 to 50 ns per call, including its end (build/release/bench/bench_flight_record); some microseconds where the kernel
-/// has written the page to disk in the meantime; 57 KB of memory and of disk
+/// has written the page to disk in the meantime; 65 KB of memory and of disk
 class FlightRecord final : public Observer {
  public:
   /// At first in memory only. Throws: std::bad_alloc
@@ -48,6 +48,7 @@ class FlightRecord final : public Observer {
  private:
   flight_file::CallSlot* slot_of(const Call& call) const;
   void note_meeting(const GroupIdentity& group, uint64_t meeting);
+  flight_file::GroupSlot* place_for(uint64_t id) const;
   flight_file::GroupSlot* add_group(const GroupIdentity& group);
 
   flight_file::File* file_;

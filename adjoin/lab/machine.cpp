@@ -11,6 +11,7 @@
 
 #include "adjoin/base/cores.hpp"
 #include "adjoin/base/instruction_set.hpp"
+#include "adjoin/base/processes.hpp"
 
 namespace adjoin {
 
@@ -20,11 +21,9 @@ namespace fs = std::filesystem;
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-std::string host_name() {
-  if (const char* node = std::getenv("SLURMD_NODENAME"); node && *node) return node;
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
+std::string node_name() {
+  const char* node = std::getenv("SLURMD_NODENAME");
+  return node && *node ? node : host_name();
 }
 
 double cgroup_memory(const fs::path& root) {
@@ -70,7 +69,7 @@ std::string simd_level() {
 
 Machine this_machine(const fs::path& root) {
   Machine machine;
-  machine.host = host_name();
+  machine.host = node_name();
   machine.cores = std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
   machine.usable_cores = usable_cores(root);
   machine.numa_nodes = numa_nodes(root);

@@ -7,37 +7,48 @@
 
 namespace adjoin::lab {
 
-namespace {
+using CallKind = CallRecord::Kind;
 
-using CallKind = TimedCall::Kind;
-
-uint64_t point(uint64_t group, uint64_t meeting) {
-  return mix(hash_of(std::span<const uint64_t>(std::array{group, meeting})));
-}
-
-uint64_t point(uint64_t group, int sender, int receiver, int tag, uint64_t number) {
-  return mix(hash_of(std::span<const uint64_t>(std::array{
-      group, static_cast<uint64_t>(sender), static_cast<uint64_t>(receiver), static_cast<uint64_t>(tag), number})));
-}
-
-}  // namespace
-
-std::vector<uint64_t> MeetingCalls::points_of(const TimedCall& call) {
+std::vector<uint64_t> MeetingPoints::of(const TimedCall& call) {
+  const auto point = [](auto... numbers) {
+    return mix(hash_of(std::span<const uint64_t>(std::array{static_cast<uint64_t>(numbers)...})));
+  };
   if (call.kind == CallKind::collective) return {point(call.group, call.meeting)};
   std::vector<uint64_t> points;
   if (call.kind != CallKind::messages) return points;
   for (const TimedMessage& message : call.messages) {
     const int sender = message.is_send ? rank_ : message.peer, receiver = message.is_send ? message.peer : rank_;
-    // A message from a rank to itself is counted once as sent and once as received.
-    const uint64_t number = sender == receiver && !message.is_send
-                                ? received_from_itself_[{call.group, message.tag}]++
-                                : messages_[{call.group, sender, receiver, message.tag}]++;
-    points.push_back(point(call.group, sender, receiver, message.tag, number));
+    auto& counts = sender == receiver && !message.is_send ? received_from_itself_ : messages_;
+    points.push_back(
+        point(call.group, sender, receiver, message.tag, counts[{call.group, sender, receiver, message.tag}]++));
   }
   return points;
 }
 
-MeetingCall MeetingCalls::of(const TimedCall& call, const Timeline::Taken& taken) {
+std::vector<MatchedMessage> matched_messages(std::span<const RankCalls> ranks) {
+  std::unordered_map<uint64_t, MatchedMessage> sends;
+  std::vector<std::pair<uint64_t, CallOfRank>> receives;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    MeetingPoints numbers(ranks[rank].rank);
+    for (size_t i = 0; i < ranks[rank].calls.size(); ++i) {
+      const TimedCall& call = ranks[rank].calls[i];
+      if (call.kind != CallKind::messages) continue;
+      const std::vector<uint64_t> points = numbers.of(call);
+      for (size_t m = 0; m < points.size(); ++m)
+        if (call.messages[m].is_send)
+          sends.emplace(points[m], MatchedMessage{{rank, i}, {}, call.messages[m]});
+        else
+          receives.push_back({points[m], {rank, i}});
+    }
+  }
+  std::vector<MatchedMessage> messages;
+  for (const auto& [point, receive] : receives)
+    if (const auto send = sends.find(point); send != sends.end())
+      messages.push_back({send->second.send, receive, send->second.sent});
+  return messages;
+}
+
+MeetingCall MeetingCalls::of(const TimedCall& call, const Timeline::Interval& interval) {
   const Name name{call.group, call.number};
   MeetingCall made{.begin = call.begin,
                    .end = call.end,
@@ -48,32 +59,33 @@ MeetingCall MeetingCalls::of(const TimedCall& call, const Timeline::Taken& taken
   if (made.is_wait) {
     if (call.messages.empty()) return made;
     const auto now = sends_.find(name), before = earlier_sends_.find(name);
-    made.needs_others = now != sends_.end() || before != earlier_sends_.end();
-    if (made.needs_others) made.points = now != sends_.end() ? now->second : before->second;
+    made.waits_for_all = now != sends_.end() || before != earlier_sends_.end();
+    if (made.waits_for_all) made.points = now != sends_.end() ? now->second : before->second;
     return made;
   }
   if (const auto known = open_.find(name); known != open_.end()) {
-    made.is_known = true;
+    made.was_recorded = true;
     made.points = std::move(known->second);
     open_.erase(known);
   } else {
-    made.points = points_of(call);
+    made.points = points_.of(call);
   }
-  if (call.kind == CallKind::collective) made.ranks = static_cast<uint32_t>(taken.groups.at(call.group).size());
-  made.needs_others = !made.points.empty() && call.name != "isend";
+  if (call.kind == CallKind::collective) made.ranks = static_cast<uint32_t>(interval.groups.at(call.group).size());
+  made.waits_for_all = !made.points.empty() && call.name != "isend";
   if (call.name == "isend") sends_[name] = made.points;
   return made;
 }
 
-std::vector<MeetingCall> MeetingCalls::of(const Timeline::Taken& taken, const std::function<int64_t(int64_t)>& clock) {
+std::vector<MeetingCall> MeetingCalls::of(const Timeline::Interval& interval,
+                                          const std::function<int64_t(int64_t)>& clock) {
   earlier_sends_ = std::exchange(sends_, {});
   std::vector<MeetingCall> made;
-  made.reserve(taken.calls.size() + taken.open.size());
-  for (const TimedCall& call : taken.calls) made.push_back(of(call, taken));
-  for (const TimedCall& call : taken.open) {
+  made.reserve(interval.calls.size() + interval.open.size());
+  for (const TimedCall& call : interval.calls) made.push_back(of(call, interval));
+  for (const TimedCall& call : interval.open) {
     const Name name{call.group, call.number};
     if (call.kind == CallKind::wait || open_.contains(name)) continue;
-    made.push_back(of(call, taken));
+    made.push_back(of(call, interval));
     open_[name] = made.back().points;
   }
   for (MeetingCall& call : made) {
@@ -89,15 +101,16 @@ void Meetings::add(std::span<const MeetingCall> calls) {
     if (call.is_wait) continue;
     for (const uint64_t at : call.points) {
       Point& point = points_[at];
-      if (!call.is_known) point.last_begin = ++point.begun == 1 ? call.begin : std::max(point.last_begin, call.begin);
+      if (!call.was_recorded)
+        point.last_begin = ++point.begun == 1 ? call.begin : std::max(point.last_begin, call.begin);
       if (call.end != 0 && ++point.ended == call.ranks) over_.push_back(at);
     }
   }
 }
 
-int64_t Meetings::all_there(const MeetingCall& call) const {
+int64_t Meetings::last_arrival(const MeetingCall& call) const {
   int64_t latest = call.begin;
-  if (!call.needs_others) return latest;
+  if (!call.waits_for_all) return latest;
   for (const uint64_t at : call.points) {
     const auto found = points_.find(at);
     if (found == points_.end() || found->second.begun < call.ranks) return call.end;

@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/lab/log.hpp"
 #include "adjoin/lab/recording_backend.hpp"
 
 namespace adjoin::lab {
@@ -46,8 +45,8 @@ Recorder::Recorder(int ranks) : log_(std::make_shared<Log>(ranks)) {}
 Recorder::~Recorder() = default;
 
 Communicator Recorder::watch(const Communicator& world) const {
-  RecordedGroup all{.name = "", .members = std::vector<int>(static_cast<size_t>(world.size()))};
-  std::iota(all.members.begin(), all.members.end(), 0);
+  GroupIdentity all{.id = 0, .world_ranks = std::vector<int>(static_cast<size_t>(world.size()))};
+  std::iota(all.world_ranks.begin(), all.world_ranks.end(), 0);
   require(world.size() == log_->ranks(), [&] {
     return "Recorder::watch: expected a world of " + std::to_string(log_->ranks()) + " ranks, got one of " +
            std::to_string(world.size());

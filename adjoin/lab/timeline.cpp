@@ -11,40 +11,33 @@ namespace {
 
 thread_local Timeline* current = nullptr;
 
-std::vector<TimedMessage> messages_of(const Call& call) {
-  std::vector<TimedMessage> messages;
-  messages.reserve(call.messages.size());
-  for (const Message& message : call.messages)
-    messages.push_back({.peer = call.group->world_ranks[static_cast<size_t>(message.peer)],
-                        .tag = message.tag,
-                        .is_send = message.is_send(),
-                        .bytes = message.buffer.bytes()});
-  return messages;
-}
-
 TimedCall timed(const Call& call) {
-  using Kind = TimedCall::Kind;
-  return {.kind = call.collective         ? Kind::collective
-                  : call.messages.empty() ? Kind::other
-                                          : Kind::messages,
-          .name = call.name,
-          .algorithm = call.algorithm,
-          .group = call.group->id,
-          .number = call.sequence,
-          .meeting = call.meeting,
-          .bytes = call.bytes(),
-          .where = call.where,
-          .messages = messages_of(call)};
+  TimedCall timed;
+  timed.note_in_world(call);
+  timed.messages = lab::timed(call.messages, *call.group);
+  return timed;
 }
 
 TimedCall timed_wait(const Call* send) {
   TimedCall wait = send ? timed(*send) : TimedCall{};
-  wait.kind = TimedCall::Kind::wait;
+  wait.kind = CallRecord::Kind::wait;
   wait.name = "wait";
   return wait;
 }
 
 }  // namespace
+
+std::vector<TimedMessage> timed(std::span<const Message> messages, const GroupIdentity& group) {
+  std::vector<TimedMessage> timed;
+  timed.reserve(messages.size());
+  for (const Message& message : messages)
+    timed.push_back({.peer = group.world_ranks[static_cast<size_t>(message.peer)],
+                     .tag = message.tag,
+                     .is_send = message.is_send(),
+                     .type = message.buffer.type,
+                     .bytes = message.buffer.bytes()});
+  return timed;
+}
 
 Timeline::Timeline() : outer_(std::exchange(current, this)) {}
 
@@ -57,7 +50,7 @@ void Timeline::begin(const Call& call) {
 }
 
 void Timeline::end(const Call& call) {
-  close(TimedCall{.group = call.group->id, .number = call.sequence});
+  close({.group = call.group->id, .number = call.sequence});
 }
 
 void Timeline::begin_wait(const Call* send) {
@@ -65,7 +58,7 @@ void Timeline::begin_wait(const Call* send) {
 }
 
 void Timeline::end_wait(const Call* send) {
-  TimedCall what{.kind = TimedCall::Kind::wait};
+  CallRecord what{.kind = CallRecord::Kind::wait};
   if (send) what.group = send->group->id, what.number = send->sequence;
   close(what);
 }
@@ -78,13 +71,13 @@ void Timeline::open(TimedCall call, const GroupIdentity* group) {
   if (group) ended_.groups.try_emplace(group->id, group->world_ranks);
 }
 
-void Timeline::close(const TimedCall& what) {
+void Timeline::close(const CallRecord& what) {
   const int64_t end = steady_nanoseconds();
-  const bool waits = what.kind == TimedCall::Kind::wait, beside = is_beside();
+  const bool waits = what.kind == CallRecord::Kind::wait, beside = is_beside();
   const std::lock_guard lock(mutex_);
   const auto found = std::find_if(open_.rbegin(), open_.rend(), [&](const TimedCall& call) {
     return call.group == what.group && call.number == what.number && call.is_beside == beside &&
-           (call.kind == TimedCall::Kind::wait) == waits;
+           (call.kind == CallRecord::Kind::wait) == waits;
   });
   if (found == open_.rend()) return;  // it began before the timeline
   found->end = end;
@@ -92,14 +85,14 @@ void Timeline::close(const TimedCall& what) {
   open_.erase(std::next(found).base());
 }
 
-Timeline::Taken Timeline::take() {
+Timeline::Interval Timeline::take() {
   const std::lock_guard lock(mutex_);
-  Taken taken{.calls = std::exchange(ended_.calls, {}),
-              .open = open_,
-              .slices = std::exchange(ended_.slices, {}),
-              .groups = ended_.groups};
-  ended_.calls.reserve(taken.calls.size());
-  return taken;
+  Interval interval{.calls = std::exchange(ended_.calls, {}),
+                    .open = open_,
+                    .slices = std::exchange(ended_.slices, {}),
+                    .groups = ended_.groups};
+  ended_.calls.reserve(interval.calls.size());
+  return interval;
 }
 
 TimeSlice::TimeSlice(std::string_view name, int64_t number, int64_t stage)

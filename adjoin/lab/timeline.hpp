@@ -3,11 +3,12 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <span>
 #include <string_view>
 #include <thread>
 #include <vector>
 
-#include "adjoin/comm/contract/call.hpp"
+#include "adjoin/comm/contract/call_record.hpp"
 
 namespace adjoin::lab {
 
@@ -15,22 +16,16 @@ namespace adjoin::lab {
 struct TimedMessage {
   int peer = 0, tag = 0;
   bool is_send = false;
+  ElementType type = ElementType::float32;
   int64_t bytes = 0;
 };
 
-/// One call of a rank, or its wait for a call that runs beside it. Times are nanoseconds of the host's steady clock.
-struct TimedCall {
-  enum class Kind : uint8_t { collective, messages, wait, other };
-  Kind kind = Kind::other;
-  std::string_view name{};           // of the operation; "wait" for a wait
-  std::string_view algorithm{};      // Call::algorithm
-  uint64_t group = 0;                // GroupIdentity::id; also 0 for a wait for an asynchronous operation
-  uint64_t number = 0, meeting = 0;  // Call::sequence and Call::meeting
-  int64_t bytes = 0;                 // that this rank gives
-  Where where{};
+std::vector<TimedMessage> timed(std::span<const Message> messages, const GroupIdentity& group);
+
+/// One call of a rank, or its wait for a call that runs beside it. Ranks are those of the world; times are nanoseconds of the
+/// host's steady clock.
+struct TimedCall : CallRecord {
   std::vector<TimedMessage> messages{};  // of a call with messages, and of a wait for a send
-  bool is_beside = false;                // made by another thread of the rank than the timeline's own
-  int64_t begin = 0, end = 0;
 };
 
 /// A part of a rank's work that is not a call: "data", "forward", "optimizer".
@@ -58,25 +53,25 @@ class Timeline final : public Observer {
 
   /// What has ended since the last take(), in the order in which it ended; the running calls, whose end is 0, and which are
   /// returned again when they have ended; and the members of all groups that have had calls so far.
-  struct Taken {
+  struct Interval {
     std::vector<TimedCall> calls;
     std::vector<TimedCall> open;
     std::vector<TimedSlice> slices;
     std::map<uint64_t, std::vector<int>> groups;  // ranks of the world, by GroupIdentity::id
   };
-  Taken take();
+  Interval take();
 
  private:
   friend class TimeSlice;
   void open(TimedCall call, const GroupIdentity* group);
-  void close(const TimedCall& what);
+  void close(const CallRecord& what);
   bool is_beside() const { return std::this_thread::get_id() != owner_; }
 
   const std::thread::id owner_ = std::this_thread::get_id();
   Timeline* const outer_;  // the thread's previous current timeline
   std::mutex mutex_;
   std::vector<TimedCall> open_;
-  Taken ended_;
+  Interval ended_;
 };
 
 /// Records in the current timeline of this thread, where there is one, what the rank does for as long as this object lives.

@@ -31,9 +31,8 @@ std::string state_of(const RankRecord& rank, const std::string& known_failure) {
 std::string line_of(const RankRecord& rank, const std::string& known_failure) {
   std::string line = "rank " + std::to_string(rank.rank) + ": " + state_of(rank, known_failure);
   if (!rank.calls.empty())
-    line += std::string("; its last call ") +
-            (rank.calls.back().state == lab::RecordedCall::State::pending ? "has not ended: " : "was ") +
-            lab::describe(rank.calls.back());
+    line += std::string("; its last call ") + (rank.calls.back().end == 0 ? "has not ended: " : "was ") +
+            describe(rank.calls.back());
   return line;
 }
 

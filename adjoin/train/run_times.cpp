@@ -34,8 +34,8 @@ double RunTimes::end_step() {
   return in_seconds(step_.size());
 }
 
-StepTimes RunTimes::of_step(const lab::Timeline::Taken& taken) {
-  const std::vector<lab::RankTimes> ranks = ranks_.of_step(taken, step_);
+StepTimes RunTimes::of_step(const lab::Timeline::Interval& interval) {
+  const std::vector<lab::RankTimes> ranks = ranks_.of_step(interval, step_);
   if (ranks.empty()) return {};
   sums_.resize(ranks.size());
   lab::RankTimes all;

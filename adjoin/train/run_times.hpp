@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "adjoin/comm/communicator.hpp"
-#include "adjoin/lab/times_of_ranks.hpp"
+#include "adjoin/lab/rank_times.hpp"
 #include "adjoin/pipeline/schedule.hpp"
 
 namespace adjoin::train {
@@ -33,7 +33,7 @@ class RunTimes {
   /// Ends the step. Returns its seconds on this rank.
   double end_step();
   /// The times of the step that has ended, from all that the rank's timeline recorded; empty on all ranks but 0.
-  StepTimes of_step(const lab::Timeline::Taken& taken);
+  StepTimes of_step(const lab::Timeline::Interval& interval);
 
   /// The times of each rank, summed over all steps; empty where there was no step, and on all ranks but 0.
   const std::vector<lab::RankTimes>& sums() const { return sums_; }

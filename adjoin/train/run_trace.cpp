@@ -37,8 +37,8 @@ bool RunTrace::begin_step(int64_t step) {
   return recorder_.has_value();
 }
 
-void RunTrace::add(lab::Timeline::Taken did) {
-  if (recorder_) recorder_->add(std::move(did));
+void RunTrace::add(lab::Timeline::Interval interval) {
+  if (recorder_) recorder_->add(std::move(interval));
 }
 
 void RunTrace::end_step(int64_t step) {

@@ -25,7 +25,7 @@ class RunTrace {
   /// To call before a step; returns true if the step is traced.
   bool begin_step(int64_t step);
   /// What this rank did in a step.
-  void add(lab::Timeline::Taken did);
+  void add(lab::Timeline::Interval interval);
   /// To call after a step and all that follows it; writes the file after the last step of the trace.
   void end_step(int64_t step);
   /// To call where the run ends: writes what was traced so far.

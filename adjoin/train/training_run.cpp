@@ -243,9 +243,9 @@ void TrainingRun::train_step() {
   const double loss_scale = scales_loss() ? state_.loss_scale.value : 1;
   const StepResult result = trainer_.step(samples, state_.step, rate, loss_scale);
   const double seconds = times_.end_step();
-  lab::Timeline::Taken did = timeline_->take();
-  const StepTimes times = times_.of_step(did);
-  trace_.add(std::move(did));
+  lab::Timeline::Interval interval = timeline_->take();
+  const StepTimes times = times_.of_step(interval);
+  trace_.add(std::move(interval));
 
   const auto count = static_cast<int64_t>(samples.size());
   interrupted_ = result.interrupted;

@@ -5,20 +5,20 @@
 namespace adjoin::lab {
 namespace {
 
-using Kind = TimedCall::Kind;
+using Kind = CallRecord::Kind;
 
 TimedCall meeting(uint64_t number, int64_t begin, int64_t end) {
-  return {
-      .kind = Kind::collective, .name = "all_reduce", .number = number, .meeting = number, .begin = begin, .end = end};
+  return {{.kind = Kind::collective,
+           .name = "all_reduce",
+           .number = number,
+           .meeting = number,
+           .begin = begin,
+           .end = end}};
 }
 
 TimedCall message(const char* name, uint64_t number, int peer, bool is_send, int64_t begin, int64_t end, int tag = 0) {
-  return {.kind = Kind::messages,
-          .name = name,
-          .number = number,
-          .messages = {{.peer = peer, .tag = tag, .is_send = is_send}},
-          .begin = begin,
-          .end = end};
+  return {{.kind = Kind::messages, .name = name, .number = number, .begin = begin, .end = end},
+          {{.peer = peer, .tag = tag, .is_send = is_send}}};
 }
 
 /// All ranks of a world, in takes that follow each other.
@@ -42,7 +42,7 @@ class World {
     std::vector<std::vector<int64_t>> there;
     for (size_t rank = 0; rank < ended.size(); ++rank) {
       there.emplace_back();
-      for (size_t i = 0; i < ended[rank].size(); ++i) there.back().push_back(meetings_.all_there(made[rank][i]));
+      for (size_t i = 0; i < ended[rank].size(); ++i) there.back().push_back(meetings_.last_arrival(made[rank][i]));
     }
     meetings_.forget();
     return there;
@@ -85,12 +85,8 @@ TEST(Meetings, of_an_isend_need_nobody_and_its_wait_the_receiver) {
 TEST(Meetings, of_an_exchange_need_all_its_peers) {
   World world(3);
   const auto exchange = [](uint64_t number, std::vector<TimedMessage> messages, int64_t begin, int64_t end) {
-    return TimedCall{.kind = Kind::messages,
-                     .name = "exchange",
-                     .number = number,
-                     .messages = std::move(messages),
-                     .begin = begin,
-                     .end = end};
+    return TimedCall{{.kind = Kind::messages, .name = "exchange", .number = number, .begin = begin, .end = end},
+                     std::move(messages)};
   };
   // Rank 0 gives to 1, and gets of 2; it gives to itself too.
   EXPECT_EQ(

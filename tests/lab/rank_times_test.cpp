@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "adjoin/comm/async_communicator.hpp"
-#include "adjoin/lab/times_of_ranks.hpp"
 #include "tests/support/hosts_backend.hpp"
 #include "tests/support/slow_backend.hpp"
 #include "tests/support/worlds.hpp"
@@ -25,18 +24,18 @@ double sum_of(const RankTimes& t) {
 }
 
 TimedCall collective(uint64_t group, int64_t begin, int64_t end, bool is_beside = false) {
-  return {.kind = TimedCall::Kind::collective,
-          .name = "all_reduce",
-          .group = group,
-          .number = 1,
-          .meeting = 1,
-          .is_beside = is_beside,
-          .begin = begin * kSecond,
-          .end = end * kSecond};
+  return {{.kind = CallRecord::Kind::collective,
+           .name = "all_reduce",
+           .group = group,
+           .number = 1,
+           .meeting = 1,
+           .is_beside = is_beside,
+           .begin = begin * kSecond,
+           .end = end * kSecond}};
 }
 
 TimedCall wait(int64_t begin, int64_t end) {
-  return {.kind = TimedCall::Kind::wait, .name = "wait", .begin = begin * kSecond, .end = end * kSecond};
+  return {{.kind = CallRecord::Kind::wait, .name = "wait", .begin = begin * kSecond, .end = end * kSecond}};
 }
 
 /// Of the first of ranks that did this, between 100 and 200 seconds.

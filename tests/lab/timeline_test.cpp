@@ -21,11 +21,11 @@ TEST(Timeline, names_group_and_number_of_calls_alike_on_all_ranks) {
     const Communicator group = seen.subset(world.rank() == 1 ? rest : pair);
     group.all_reduce(buffer(x));
     group.barrier();
-    const Timeline::Taken taken = timeline->take();
+    const Timeline::Interval taken = timeline->take();
     ASSERT_EQ(taken.calls.size(), 3u);
     EXPECT_EQ(taken.calls[0].group, 0u);
     EXPECT_EQ(taken.calls[0].meeting, 1u);
-    EXPECT_EQ(taken.calls[0].bytes, 32);
+    EXPECT_EQ(taken.calls[0].bytes(), 32);
     EXPECT_EQ(taken.calls[2].meeting, 2u);
     EXPECT_LE(taken.calls[1].end, taken.calls[2].begin);
     EXPECT_EQ(taken.groups.at(taken.calls[1].group), world.rank() == 1 ? rest : pair);
@@ -48,7 +48,7 @@ TEST(Timeline, tells_what_goes_on_beside_and_the_waits_for_it) {
     stream.all_reduce(buffer(x)).wait();
     int beside = 0;
     for (const TimedCall& call : timeline->take().calls) {
-      EXPECT_EQ(call.is_beside, call.kind == TimedCall::Kind::collective);
+      EXPECT_EQ(call.is_beside, call.kind == CallRecord::Kind::collective);
       beside += call.is_beside;
     }
     EXPECT_EQ(beside, 1);
@@ -68,7 +68,7 @@ TEST(Timeline, has_the_messages_of_a_call_and_the_wait_for_a_send) {
       world.barrier();
       seen.recv(buffer(x), 0, 5);
     }
-    const Timeline::Taken taken = timeline->take();
+    const Timeline::Interval taken = timeline->take();
     ASSERT_GE(taken.calls.size(), 1u);  // a wait too, unless it was received before
     for (const TimedCall& call : taken.calls) {
       ASSERT_EQ(call.messages.size(), 1u);

@@ -125,32 +125,36 @@ TEST(Trace, says_which_file_cannot_be_written) {
 }
 
 TEST(TraceEvents, part_a_call_where_the_last_rank_that_it_needs_has_begun) {
-  using Kind = TimedCall::Kind;
+  using Kind = CallRecord::Kind;
   const auto collective = [](uint64_t meeting, int64_t begin, int64_t end) {
-    return TimedCall{
-        .kind = Kind::collective, .name = "barrier", .number = meeting, .meeting = meeting, .begin = begin, .end = end};
+    return TimedCall{{.kind = Kind::collective,
+                      .name = "barrier",
+                      .number = meeting,
+                      .meeting = meeting,
+                      .begin = begin,
+                      .end = end}};
   };
   const auto message = [](std::string_view name, uint64_t number, bool is_send, int peer, int64_t begin, int64_t end) {
-    return TimedCall{.kind = name == "wait" ? Kind::wait : Kind::messages,
-                     .name = name,
-                     .number = number,
-                     .messages = {{.peer = peer, .tag = 1, .is_send = is_send, .bytes = 8}},
-                     .begin = begin,
-                     .end = end};
+    return TimedCall{{.kind = name == "wait" ? Kind::wait : Kind::messages,
+                      .name = name,
+                      .number = number,
+                      .begin = begin,
+                      .end = end},
+                     {{.peer = peer, .tag = 1, .is_send = is_send, .bytes = 8}}};
   };
   std::vector<TracedRank> ranks(2);
   for (size_t rank = 0; rank < 2; ++rank) {
     ranks[rank].rank = static_cast<int>(rank);
     ranks[rank].name = "rank";
-    ranks[rank].did.groups = {{0, {0, 1}}};
+    ranks[rank].groups = {{0, {0, 1}}};
   }
-  ranks[0].did.calls = {collective(1, 1000, 9000)};
-  ranks[1].did.calls = {collective(1, 6000, 9500)};
-  ranks[0].did.calls.push_back(message("isend", 2, true, 1, 10000, 10100));
-  ranks[0].did.calls.push_back(message("send", 3, true, 1, 11000, 22000));
-  ranks[0].did.calls.push_back(message("wait", 2, true, 1, 23000, 24000));
-  ranks[1].did.calls.push_back(message("recv", 2, false, 0, 9800, 20000));
-  ranks[1].did.calls.push_back(message("recv", 3, false, 0, 21000, 21900));
+  ranks[0].calls = {collective(1, 1000, 9000)};
+  ranks[1].calls = {collective(1, 6000, 9500)};
+  ranks[0].calls.push_back(message("isend", 2, true, 1, 10000, 10100));
+  ranks[0].calls.push_back(message("send", 3, true, 1, 11000, 22000));
+  ranks[0].calls.push_back(message("wait", 2, true, 1, 23000, 24000));
+  ranks[1].calls.push_back(message("recv", 2, false, 0, 9800, 20000));
+  ranks[1].calls.push_back(message("recv", 3, false, 0, 21000, 21900));
   const json trace = events_of_records(ranks);
   test::expect_sound_trace(trace, 2);
 
@@ -170,16 +174,16 @@ TEST(TraceEvents, part_a_call_where_the_last_rank_that_it_needs_has_begun) {
 TEST(TraceEvents, give_calls_that_overlap_beside_a_rank_threads_of_their_own) {
   std::vector<TracedRank> ranks(1);
   ranks[0].name = "rank 0";
-  ranks[0].did.groups = {{0, {0}}};
-  ranks[0].did.slices = {{.name = "inner \xff\n", .begin = 0, .end = 50}, {.name = "outer", .begin = 0, .end = 50}};
+  ranks[0].groups = {{0, {0}}};
+  ranks[0].slices = {{.name = "inner \xff\n", .begin = 0, .end = 50}, {.name = "outer", .begin = 0, .end = 50}};
   for (const auto& [begin, end] : std::vector<std::pair<int64_t, int64_t>>{{0, 20}, {10, 30}, {20, 40}, {31, 33}})
-    ranks[0].did.calls.push_back({.kind = TimedCall::Kind::collective,
-                                  .name = "all_reduce",
-                                  .number = ranks[0].did.calls.size() + 1,
-                                  .meeting = ranks[0].did.calls.size() + 1,
-                                  .is_beside = true,
-                                  .begin = begin,
-                                  .end = end});
+    ranks[0].calls.push_back({{.kind = CallRecord::Kind::collective,
+                               .name = "all_reduce",
+                               .number = ranks[0].calls.size() + 1,
+                               .meeting = ranks[0].calls.size() + 1,
+                               .is_beside = true,
+                               .begin = begin,
+                               .end = end}});
   const json trace = events_of_records(ranks);
   test::expect_sound_trace(trace, 1);
   std::vector<int> threads;
@@ -189,28 +193,30 @@ TEST(TraceEvents, give_calls_that_overlap_beside_a_rank_threads_of_their_own) {
 }
 
 TEST(TracedRank, is_the_same_after_it_was_packed) {
-  TracedRank record{.rank = 3, .name = "rank \"1\"", .host = "a", .clock = {{1, -2, 3}, {4, 5, 6}}};
-  record.did.calls = {{.kind = TimedCall::Kind::messages,
-                       .name = "exchange",
-                       .algorithm = "ring",
-                       .group = ~uint64_t{0},
-                       .number = 3,
-                       .bytes = 1 << 20,
-                       .where = Where("a \"b\".cpp", 12),
-                       .messages = {{.peer = 1, .tag = 2, .is_send = true, .bytes = 5}, {.peer = 0, .tag = -1}},
-                       .is_beside = true,
-                       .begin = -5,
-                       .end = int64_t{1} << 60}};
-  record.did.slices = {{.name = "data", .number = 2, .stage = 1, .begin = 3, .end = 4}};
-  record.did.groups = {{~uint64_t{0}, {4, 2}}};
+  TracedRank record;
+  record.rank = 3, record.name = "rank \"1\"", record.host = "a", record.clock = {{1, -2, 3}, {4, 5, 6}};
+  record.calls = {{{.kind = CallRecord::Kind::messages,
+                    .name = "exchange",
+                    .algorithm = "ring",
+                    .group = ~uint64_t{0},
+                    .number = 3,
+                    .count = 1 << 20,
+                    .line = 12,
+                    .is_beside = true,
+                    .file = "a \"b\".cpp",
+                    .begin = -5,
+                    .end = int64_t{1} << 60},
+                   {{.peer = 1, .tag = 2, .is_send = true, .bytes = 5}, {.peer = 0, .tag = -1}}}};
+  record.slices = {{.name = "data", .number = 2, .stage = 1, .begin = 3, .end = 4}};
+  record.groups = {{~uint64_t{0}, {4, 2}}};
   const std::string bytes = packed(record);
-  const TracedRank again = unpacked(bytes);
+  TracedRank again = unpacked(bytes);
   EXPECT_EQ(packed(again), bytes);
   EXPECT_EQ(again.clock[1].error, 6);
-  EXPECT_EQ(again.did.calls[0].where.line(), 12u);
-  EXPECT_EQ(again.did.calls[0].where.file_name(), std::string("a \"b\".cpp"));
-  EXPECT_EQ(again.did.calls[0].messages[1].tag, -1);
-  EXPECT_EQ(again.did.groups, record.did.groups);
+  EXPECT_EQ(again.calls[0].where(), "a \"b\".cpp:12");
+  EXPECT_EQ(again.slices[0].name, "data");
+  EXPECT_EQ(again.calls[0].messages[1].tag, -1);
+  EXPECT_EQ(again.groups, record.groups);
   EXPECT_THROW(unpacked(std::string_view(bytes).substr(0, 40)), InternalError);
 }
 
@@ -218,12 +224,12 @@ TEST(TracedRank, is_the_same_after_it_was_packed) {
 void add_message(std::vector<TracedRank>& ranks, size_t from, uint64_t number, int64_t begin, int64_t end) {
   for (const size_t rank : {size_t{0}, size_t{1}}) {
     const bool sends = rank == from;
-    ranks[rank].did.calls.push_back({.kind = TimedCall::Kind::messages,
-                                     .name = sends ? "send" : "recv",
-                                     .number = number,
-                                     .messages = {{.peer = rank == 0 ? 1 : 0, .is_send = sends, .bytes = 4}},
-                                     .begin = sends ? begin : end - 1,
-                                     .end = end + (sends ? 5 : 0)});
+    ranks[rank].calls.push_back({{.kind = CallRecord::Kind::messages,
+                                  .name = sends ? "send" : "recv",
+                                  .number = number,
+                                  .begin = sends ? begin : end - 1,
+                                  .end = end + (sends ? 5 : 0)},
+                                 {{.peer = rank == 0 ? 1 : 0, .is_send = sends, .bytes = 4}}});
   }
 }
 
@@ -238,12 +244,12 @@ TEST(OneClock, keeps_a_message_from_ending_before_it_begins_and_ranks_of_a_host_
   ranks[2].clock[1].offset = 900;
   add_message(ranks, 0, 1, 2100, 2080 - 1000);  // by the clocks it is there 20 too early
   add_message(ranks, 1, 2, 4000 - 1000, 4500);
-  ranks[2].did.slices = {{.name = "data", .begin = 3000, .end = 3100}};
+  ranks[2].slices = {{.name = "data", .begin = 3000, .end = 3100}};
   const std::vector<TracedHost> hosts = put_on_one_clock(ranks);
-  EXPECT_EQ(ranks[0].did.calls[0].begin, 2100);
-  EXPECT_EQ(ranks[1].did.calls[0].end, 2100);
-  EXPECT_EQ(ranks[1].did.calls[1].begin, 4020);
-  EXPECT_EQ(ranks[2].did.slices[0].begin, 4020);
+  EXPECT_EQ(ranks[0].calls[0].begin, 2100);
+  EXPECT_EQ(ranks[1].calls[0].end, 2100);
+  EXPECT_EQ(ranks[1].calls[1].begin, 4020);
+  EXPECT_EQ(ranks[2].slices[0].begin, 4020);
   ASSERT_EQ(hosts.size(), 2u);
   EXPECT_EQ(hosts[0].clock_error, 0);
   EXPECT_EQ(hosts[1].clock_error, 30);  // the worse of the best readings before and after

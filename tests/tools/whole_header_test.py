@@ -7,11 +7,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 LEFT_OUT = [  # a folder or headers of it, and why users do not need them
-    ("base", "block_heap box checksum copying cores hash instruction_set philox_blocks process_owner reduction_loops shared_file shared_memory "
+    ("base", "block_heap box checksum copying cores hash instruction_set philox_blocks process_owner processes reduction_loops shared_file shared_memory "
      "terminal text thread_memory utf8 with_type", "what the layers are made of"),
     ("cli", "*", "the program, which is not installed"),
     ("comm", "arguments carried_state stand_in", "how a Communicator checks a call"),
-    ("comm/contract", "call_text common_cause diagnosis", "how a call is reported"),
+    ("comm/contract", "common_cause diagnosis", "how a call is reported"),
     ("comm/algorithm", "patterns perform", "how programs are made and carried out"),
     ("comm/host", "*", "a transport; launch chooses it"),
     ("comm/mpi", "*", "a transport; launch chooses it"),
@@ -20,7 +20,7 @@ LEFT_OUT = [  # a folder or headers of it, and why users do not need them
      "how data is read, written and made up"),
     ("data/tokenizer", "*", "parts of tokenizer_folder"),
     ("lab/measure", "stopwatch", "what a plan measures with"),
-    ("lab", "flight_file svg", "the files of what is seen"),
+    ("lab", "flight_file packing svg", "the files of what is seen"),
     ("lab/trace", "*", "parts of lab/trace/trace.hpp"),
     ("linalg", "agreement grid_products local rounds row_products", "the products without autograd"),
     ("movement", "exchange forward_mode graph_notes kinds_along rank_thread saved_value sent_tensors", "how movements send, and what check_gradients notes"),

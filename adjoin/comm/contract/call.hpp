@@ -91,8 +91,8 @@ struct Signature {
 };
 Signature signature_of(const Call& call);
 
-/// "all_reduce #14 (ring, sum, float32 x 1024) at trainer.cpp:88"; the place is the call's own unless `where` is given.
-std::string describe(const Call& call, const std::string& where = {});
+/// "all_reduce #14 (ring, sum, float32 x 1024) at trainer.cpp:88".
+std::string describe(const Call& call);
 
 /// "trainer.cpp:88".
 std::string describe(const Where& where);

@@ -64,7 +64,7 @@ uint64_t Group::publish(int rank, const Call& call, int64_t small_bytes, std::pm
     shown.counts = room.data();
     shown.receive_counts = room.data() + call.counts.size();
     shown.call = nullptr;
-    shown.text = call;
+    shown.record.note(call);
   }
   if (small_bytes > 0) {
     std::memcpy(small_room(rank, sequence), call.in.data, static_cast<size_t>(small_bytes));
@@ -163,7 +163,8 @@ std::string Group::text_of(int rank, uint64_t sequence) const {
   const bool has_counts = collective >= Collective::gather;
   const auto ranks = static_cast<size_t>(size());
   const bool receives = collective == Collective::all_to_all;
-  return describe(shown.text, {shown.counts, has_counts ? ranks : 0}, {shown.receive_counts, receives ? ranks : 0});
+  return describe(shown.record, "", {shown.counts, has_counts ? ranks : 0},
+                  {shown.receive_counts, receives ? ranks : 0});
 }
 
 /// Ends the world with a report of the calls of those ranks that have come.

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "adjoin/comm/contract/call_text.hpp"
+#include "adjoin/comm/contract/call_record.hpp"
 #include "adjoin/comm/host/mailbox.hpp"
 #include "adjoin/comm/host/world.hpp"
 
@@ -22,7 +22,7 @@ struct PublishedCall {
   void* out = nullptr;
   const int64_t *counts = nullptr, *receive_counts = nullptr;
   const Call* call = nullptr;  // set between threads
-  CallText text;               // set between processes
+  CallRecord record;           // set between processes
 };
 
 /// What the members of one group share: their pending calls, the place where they meet, and their mailboxes. Threads share one

@@ -11,7 +11,7 @@ namespace {
 
 std::string describe_side(const Posting& posting) {
   return "as " + describe(posting.message.buffer) + " by " +
-         (posting.call ? describe(*posting.call) : describe(*posting.text));
+         (posting.call ? describe(*posting.call) : describe(*posting.record));
 }
 
 /// Removes the first posting for which `is_wanted` is true, if there is one, from the list that begins at `first`.
@@ -51,7 +51,7 @@ bool Mailbox::withdraw(Posting& posting) {
                   [&](const Posting& other) { return &other == &posting; }) != nullptr;
 }
 
-std::span<Posting> Postings::take(size_t messages, const Call& call, int owner, bool as_text) {
+std::span<Posting> Postings::take(size_t messages, const Call& call, int owner, bool as_record) {
   if (messages > room_ || !shared_) {
     release();
     shared_ = new (memory_.allocate(sizeof(Shared), alignof(Shared))) Shared;
@@ -61,14 +61,14 @@ std::span<Posting> Postings::take(size_t messages, const Call& call, int owner, 
   count_ = messages;
   pending().left.store(static_cast<int>(messages));
   pending().to_copy.store(0);
-  if (as_text) shared_->text = call;
+  if (as_record) shared_->record.note(call);
   const Signature signature = call.collective ? signature_of(call) : Signature();
   for (size_t i = 0; i < messages; ++i) {
     Posting& posting = postings_[i];
     posting.owner = owner;
     posting.only_owner_copies = false;
-    posting.call = as_text ? nullptr : &call;
-    posting.text = &shared_->text;
+    posting.call = as_record ? nullptr : &call;
+    posting.record = &shared_->record;
     posting.signature = signature;
     posting.state.store(Posting::State::waiting, std::memory_order_relaxed);
     posting.pending = &pending();

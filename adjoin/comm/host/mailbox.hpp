@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "adjoin/comm/contract/call_text.hpp"
+#include "adjoin/comm/contract/call_record.hpp"
 #include "adjoin/comm/host/parking.hpp"
 
 namespace adjoin::host {
@@ -29,7 +29,7 @@ struct Posting {
   int owner = 0;                           // the rank in the group that posted it
   bool only_owner_copies = false;          // a receive into memory that the peer does not reach
   const Call* call = nullptr;              // of a thread: the call that it is part of
-  const CallText* text = nullptr;          // of a process: the same
+  const CallRecord* record = nullptr;      // of a process: the same
   Signature signature;                     // where it is part of a collective
   std::array<int64_t, 2 * kMostDims> box;  // of a process: what the message's sizes and strides point to
   std::atomic<State> state = State::waiting;
@@ -67,15 +67,15 @@ class Postings {
   Postings(const Postings&) = delete;
   Postings& operator=(const Postings&) = delete;
 
-  /// New postings for `messages` messages of `call`, none of them posted yet; `as_text`: for other processes to read.
-  std::span<Posting> take(size_t messages, const Call& call, int owner, bool as_text);
+  /// New postings for `messages` messages of `call`, none of them posted yet; `as_record`: for other processes to read.
+  std::span<Posting> take(size_t messages, const Call& call, int owner, bool as_record);
   std::span<Posting> all() const { return {postings_, count_}; }
   Pending& pending() const { return shared_->pending; }
 
  private:
   struct Shared {
     Pending pending;
-    CallText text;
+    CallRecord record;
   };
   void release();
 

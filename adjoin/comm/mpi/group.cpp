@@ -73,7 +73,7 @@ Watched::Watched(const Agent& agent, const GroupEntry* group, const Call& call, 
   part == Part::all ? add_to(&Count::begun) : add_to(&Count::ended, -1);
   if (!agent_) return;
   agent_->group.store(place, std::memory_order_relaxed);
-  agent_->text = call;
+  agent_->record.note(call);
   agent_->change(State::calls);
 }
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "adjoin/comm/contract/call_text.hpp"
+#include "adjoin/comm/contract/call_record.hpp"
 
 /// What the processes of one host write into the memory that they share, so that a watchdog sees which call each is in. Plain
 /// data at fixed places: each process writes its own entries, and readers take what they find.
@@ -59,7 +59,7 @@ struct AgentEntry {
   std::atomic<State> state = State::free;
   std::atomic<uint64_t> version = 0;  // counts the changes of the state
   std::atomic<int32_t> group = -1;    // of the call: its index in HostEntry::groups
-  CallText text;
+  CallRecord record;
 
   void change(State to);
 };

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <fstream>
 #include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
 
+#include "adjoin/base/processes.hpp"
 #include "adjoin/comm/contract/diagnosis.hpp"
 
 namespace adjoin::mpi {
@@ -22,26 +22,11 @@ constexpr auto kLookEvery = std::chrono::milliseconds(100);
 constexpr auto kTakeOverWithin = std::chrono::milliseconds(500);
 constexpr auto kBelieveAfter = std::chrono::seconds(1);
 
-/// The kernel's letter for the state of the process; 'X' where the process is gone.
-char state_of(const ProcessEntry& process) {
-  std::ifstream in("/proc/" + std::to_string(process.pid.load()) + "/stat");
-  std::string line;
-  std::getline(in, line);
-  const size_t name_end = line.rfind(')');  // pid (name) state …
-  return name_end != line.npos && name_end + 2 < line.size() ? line[name_end + 2] : 'X';
-}
-
-/// Whether a debugger or a signal has stopped the process; it will go on some time later.
-bool is_stopped(char state) {
-  return state == 'T' || state == 't';
-}
-
 /// Whether none of the processes before this one on the host can look.
 bool is_first_that_runs(const PendingTable& table, const ProcessEntry& own) {
   for (const ProcessEntry& process : table.processes) {
     if (&process == &own) break;
-    const char state = state_of(process);
-    if (!is_stopped(state) && state != 'Z' && state != 'X') return false;
+    if (state_of_process(process.pid.load()) == ProcessState::runs) return false;
   }
   return true;
 }
@@ -65,12 +50,13 @@ Worker worker_of(const PendingTable& table, const ProcessEntry& process, const A
   Worker worker{.rank = process.world_rank.load()};
   if (agent.state.load() == AgentEntry::State::rests) worker.state = Worker::State::rests;
   if (agent.state.load() != AgentEntry::State::calls) return worker;
-  worker.call = describe(agent.text);
+  worker.call = describe(agent.record);
   if (agent.group.load() < 0) return worker;
   const auto place = static_cast<size_t>(agent.group.load());
   worker.call += diagnosis::group_name(table.host->groups[place].members(), world_size);
   worker.needs = missing_ranks(table, process, place);
-  if (!worker.needs.empty() && !is_stopped(state_of(process))) worker.state = Worker::State::waits;
+  if (!worker.needs.empty() && state_of_process(process.pid.load()) != ProcessState::stopped)
+    worker.state = Worker::State::waits;
   return worker;
 }
 

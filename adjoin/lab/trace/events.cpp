@@ -8,7 +8,6 @@
 
 #include "adjoin/base/text.hpp"
 #include "adjoin/base/version.hpp"
-#include "adjoin/lab/trace/messages.hpp"
 
 namespace adjoin::lab {
 namespace {
@@ -74,20 +73,34 @@ class EventFile {
 int64_t first_begin(std::span<const TracedRank> ranks) {
   int64_t first = std::numeric_limits<int64_t>::max();
   for (const TracedRank& rank : ranks) {
-    for (const TimedCall& call : rank.did.calls) first = std::min(first, call.begin);
-    for (const TimedSlice& slice : rank.did.slices) first = std::min(first, slice.begin);
+    for (const TimedCall& call : rank.calls) first = std::min(first, call.begin);
+    for (const TimedSlice& slice : rank.slices) first = std::min(first, slice.begin);
   }
   return first == std::numeric_limits<int64_t>::max() ? 0 : first;
 }
 
+/// For each call of each rank, when the last rank that it needs had begun the same.
+std::vector<std::vector<int64_t>> last_arrivals(std::span<const TracedRank> ranks) {
+  Meetings meetings;
+  std::vector<std::vector<MeetingCall>> calls;
+  for (const TracedRank& rank : ranks) meetings.add(calls.emplace_back(MeetingCalls(rank.rank).of(rank)));
+  std::vector<std::vector<int64_t>> arrivals;
+  for (const std::vector<MeetingCall>& of_rank : calls) {
+    arrivals.emplace_back();
+    for (const MeetingCall& call : of_rank) arrivals.back().push_back(meetings.last_arrival(call));
+  }
+  return arrivals;
+}
+
 /// The threads of a rank: its own, and for operations beside it as many as are needed so that no two calls of one thread
 /// overlap.
-std::vector<std::vector<Span>> threads_of(const Timeline::Taken& did) {
+std::vector<std::vector<Span>> threads_of(const Timeline::Interval& interval) {
   std::vector<std::vector<Span>> threads(1);
   std::vector<Span> beside;
-  for (const TimedSlice& slice : did.slices) threads[0].push_back({slice.begin, slice.end, &slice});
-  for (size_t i = 0; i < did.calls.size(); ++i)
-    (did.calls[i].is_beside ? beside : threads[0]).push_back({did.calls[i].begin, did.calls[i].end, nullptr, i});
+  for (const TimedSlice& slice : interval.slices) threads[0].push_back({slice.begin, slice.end, &slice});
+  for (size_t i = 0; i < interval.calls.size(); ++i)
+    (interval.calls[i].is_beside ? beside : threads[0])
+        .push_back({interval.calls[i].begin, interval.calls[i].end, nullptr, i});
   // An event that encloses others must come before them. It ends later, so of two with equal times it is the later one in the
   // list.
   std::ranges::reverse(threads[0]);
@@ -108,11 +121,11 @@ std::vector<std::vector<Span>> threads_of(const Timeline::Taken& did) {
 }
 
 ordered_json arguments_of(const TimedCall& call, const std::map<uint64_t, std::vector<int>>& groups) {
-  ordered_json args{{"operation", call.name}, {"bytes", call.bytes}};
+  ordered_json args{{"operation", std::string(call.name)}, {"bytes", call.bytes()}};
   if (const auto group = groups.find(call.group); group != groups.end()) args["group"] = ranks_text(group->second);
   args["number"] = call.number;
-  args["place"] = describe(call.where);
-  if (!call.algorithm.empty()) args["algorithm"] = call.algorithm;
+  args["place"] = call.where();
+  if (!call.algorithm.empty()) args["algorithm"] = std::string(call.algorithm);
   for (const TimedMessage& message : call.messages) {
     ordered_json& list = args[message.is_send ? "sends" : "receives"];
     list.push_back({{"rank", message.peer}, {"tag", message.tag}, {"bytes", message.bytes}});
@@ -133,7 +146,7 @@ void add_call(EventFile& file, int rank, int thread, const TimedCall& call, int6
               const std::map<uint64_t, std::vector<int>>& groups) {
   constexpr const char* kCategory = "communication";
   // For a wait for an asynchronous operation nothing else is known.
-  const bool is_told = call.kind != TimedCall::Kind::wait || !call.messages.empty();
+  const bool is_told = call.kind != CallRecord::Kind::wait || !call.messages.empty();
   ordered_json args;
   if (is_told) args = arguments_of(call, groups);
   file.add_complete(std::string(call.name), kCategory, rank, thread, call.begin, call.end, std::move(args));
@@ -147,10 +160,10 @@ void add_call(EventFile& file, int rank, int thread, const TimedCall& call, int6
 /// next rank's: viewers treat threads of two processes as one where their numbers are equal.
 std::vector<int> add_rank(EventFile& file, const TracedRank& record, std::span<const int64_t> ready, int& thread) {
   const int rank = record.rank, own = thread;
-  std::vector<int> thread_of_call(record.did.calls.size());
+  std::vector<int> thread_of_call(record.calls.size());
   file.name("process_name", rank, own, "name", record.name);
   file.name("process_sort_index", rank, own, "sort_index", rank);
-  for (const std::vector<Span>& pieces : threads_of(record.did)) {
+  for (const std::vector<Span>& pieces : threads_of(record)) {
     file.name("thread_name", rank, thread, "name", thread == own ? "its own thread" : "beside");
     file.name("thread_sort_index", rank, thread, "sort_index", thread);
     for (const Span& piece : pieces) {
@@ -159,7 +172,7 @@ std::vector<int> add_rank(EventFile& file, const TracedRank& record, std::span<c
         continue;
       }
       thread_of_call[piece.call] = thread;
-      add_call(file, rank, thread, record.did.calls[piece.call], ready[piece.call], record.did.groups);
+      add_call(file, rank, thread, record.calls[piece.call], ready[piece.call], record.groups);
     }
     ++thread;
   }
@@ -177,15 +190,15 @@ void write_trace_events(std::span<const TracedRank> ranks, std::span<const Trace
                               {"ranks", ranges_text(host.ranks)},
                               {"clock_error_us", static_cast<double>(host.clock_error) / 1000}});
   file.begin(about);
-  const std::vector<TracedMessage> messages = traced_messages(ranks);
-  const std::vector<std::vector<int64_t>> ready = ready_times(ranks);
+  const std::vector<MatchedMessage> messages = traced_messages(ranks);
+  const std::vector<std::vector<int64_t>> ready = last_arrivals(ranks);
   std::vector<std::vector<int>> thread_of_call;
   int thread = 1;
   for (size_t i = 0; i < ranks.size(); ++i) thread_of_call.push_back(add_rank(file, ranks[i], ready[i], thread));
   for (size_t id = 0; id < messages.size(); ++id) {
-    const auto& [send, receive] = messages[id];
+    const auto& [send, receive, sent_message] = messages[id];
     const TracedRank &sender = ranks[send.rank], &receiver = ranks[receive.rank];
-    const TimedCall &sent = sender.did.calls[send.call], &received = receiver.did.calls[receive.call];
+    const TimedCall &sent = sender.calls[send.call], &received = receiver.calls[receive.call];
     file.add_end_of_flow("s", id, sender.rank, thread_of_call[send.rank][send.call], sent.begin);
     // Within the receive; the moment of its end is already outside.
     file.add_end_of_flow("f", id, receiver.rank, thread_of_call[receive.rank][receive.call],

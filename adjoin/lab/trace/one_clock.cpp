@@ -5,8 +5,6 @@
 #include <span>
 #include <utility>
 
-#include "adjoin/lab/trace/messages.hpp"
-
 namespace adjoin::lab {
 namespace {
 
@@ -20,20 +18,20 @@ std::vector<ClockReading> best_readings(std::span<const TracedRank> ranks, std::
 }
 
 template <class Change>
-void change_times(Timeline::Taken& did, const Change& change) {
-  for (TimedCall& call : did.calls) call.begin = change(call.begin), call.end = change(call.end);
-  for (TimedSlice& slice : did.slices) slice.begin = change(slice.begin), slice.end = change(slice.end);
+void change_times(Timeline::Interval& interval, const Change& change) {
+  for (TimedCall& call : interval.calls) call.begin = change(call.begin), call.end = change(call.end);
+  for (TimedSlice& slice : interval.slices) slice.begin = change(slice.begin), slice.end = change(slice.end);
 }
 
 /// The least shift of each host so that no message ends before it begins. Within the errors of the clocks there is such a
 /// shift. Where drift leaves none, the result corrects as much as one round per host does.
 std::vector<int64_t> shifts_of(std::span<const TracedRank> ranks, std::span<const size_t> host_of, size_t hosts) {
   std::map<std::pair<size_t, size_t>, int64_t> leads;  // how far a host must be shifted beyond another one
-  for (const TracedMessage& message : traced_messages(ranks)) {
+  for (const MatchedMessage& message : traced_messages(ranks)) {
     const std::pair between(host_of[message.send.rank], host_of[message.receive.rank]);
     if (between.first == between.second) continue;
-    const int64_t lead = ranks[message.send.rank].did.calls[message.send.call].begin -
-                         ranks[message.receive.rank].did.calls[message.receive.call].end;
+    const int64_t lead = ranks[message.send.rank].calls[message.send.call].begin -
+                         ranks[message.receive.rank].calls[message.receive.call].end;
     int64_t& largest = leads.try_emplace(between, lead).first->second;
     largest = std::max(largest, lead);
   }
@@ -63,12 +61,12 @@ std::vector<TracedHost> put_on_one_clock(std::vector<TracedRank>& ranks) {
     for (const ClockReading& reading : readings)
       hosts[host].clock_error = std::max(hosts[host].clock_error, reading.error);
     for (const size_t rank : ranks_of[host])
-      change_times(ranks[rank].did, [&](int64_t time) { return on_clock_of_rank_0(time, readings); });
+      change_times(ranks[rank], [&](int64_t time) { return on_clock_of_rank_0(time, readings); });
   }
   if (hosts.size() < 2) return hosts;
   const std::vector<int64_t> shifts = shifts_of(ranks, host_of, hosts.size());
   for (size_t rank = 0; rank < ranks.size(); ++rank)
-    change_times(ranks[rank].did, [shift = shifts[host_of[rank]]](int64_t time) { return time + shift; });
+    change_times(ranks[rank], [shift = shifts[host_of[rank]]](int64_t time) { return time + shift; });
   return hosts;
 }
 

@@ -11,7 +11,7 @@ namespace adjoin::lab {
 /// Writes what each rank of a program does and when to a file for ui.perfetto.dev and chrome://tracing: its calls, and the work
 /// between them that a TimeSlice names. docs/seeing.md explains the file.
 ///
-/// Cost: about 50 ns per call or slice, and 150 bytes of memory until it is written; over several hosts 20 small messages of
+/// Cost: about 50 ns per call or slice, and 200 bytes of memory until it is written; over several hosts 20 small messages of
 /// each rank to compare the clocks
 class Trace {
  public:

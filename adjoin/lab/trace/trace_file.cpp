@@ -1,53 +1,55 @@
 #include "adjoin/lab/trace/trace_file.hpp"
 
-#include <fstream>
-#include <iterator>
-#include <utility>
+#include <zlib.h>
 
-#include "adjoin/lab/machine.hpp"
+#include <array>
+#include <string_view>
+
+#include "adjoin/base/error.hpp"
 #include "adjoin/lab/trace/events.hpp"
-#include "adjoin/lab/trace/gzip.hpp"
-#include "adjoin/lab/trace/one_clock.hpp"
 
 namespace adjoin::lab {
 namespace {
 
-/// The host's name and, as other hosts may have the same name, the id of its system's boot.
-std::string this_host() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string boot;
-  file >> boot;
-  return this_machine().host + " " + boot;
-}
+/// The bytes of a gzip file, compressed while its text arrives in pieces.
+class GzipText {
+ public:
+  GzipText() {
+    constexpr int kLevel = 3, kGzip = MAX_WBITS + 16, kMemory = 8;  // level 6 takes twice as long and saves a tenth
+    if (deflateInit2(&stream_, kLevel, Z_DEFLATED, kGzip, kMemory, Z_DEFAULT_STRATEGY) != Z_OK)
+      throw InternalError("zlib cannot begin to compress");
+  }
+  ~GzipText() { deflateEnd(&stream_); }
+  GzipText(const GzipText&) = delete;
+  GzipText& operator=(const GzipText&) = delete;
+
+  /// `flush`: Z_FINISH after the last piece.
+  void add(std::string_view text, int flush = Z_NO_FLUSH) {
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+    stream_.avail_in = static_cast<uInt>(text.size());
+    std::array<char, 1 << 14> out;
+    do {
+      stream_.next_out = reinterpret_cast<Bytef*>(out.data());
+      stream_.avail_out = static_cast<uInt>(out.size());
+      if (::deflate(&stream_, flush) == Z_STREAM_ERROR) throw InternalError("zlib cannot compress");
+      bytes_.append(out.data(), out.size() - stream_.avail_out);
+    } while (stream_.avail_out == 0);
+  }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  z_stream stream_{};
+  std::string bytes_;
+};
 
 }  // namespace
-
-RankRecorder::RankRecorder(const Communicator& world, std::string name)
-    : world_(world),
-      mine_{.rank = world.world_ranks()[static_cast<size_t>(world.rank())],
-            .name = std::move(name),
-            .host = this_host(),
-            .clock = {read_clock(world)}} {}
-
-void RankRecorder::add(Timeline::Taken did) {
-  std::ranges::move(did.calls, std::back_inserter(mine_.did.calls));
-  std::ranges::move(did.slices, std::back_inserter(mine_.did.slices));
-  mine_.did.groups.merge(did.groups);
-}
-
-std::vector<TracedRank> RankRecorder::gathered() {
-  mine_.clock.push_back(read_clock(world_));
-  std::vector<TracedRank> ranks = gathered_records(mine_, world_);
-  mine_.did = {};
-  mine_.clock.erase(mine_.clock.begin());
-  return ranks;
-}
 
 std::string trace_file(std::vector<TracedRank> ranks) {
   const std::vector<TracedHost> hosts = put_on_one_clock(ranks);
   GzipText file;
   write_trace_events(ranks, hosts, [&](std::string_view text) { file.add(text); });
-  return file.finish();
+  file.add({}, Z_FINISH);
+  return file.bytes();
 }
 
 }  // namespace adjoin::lab

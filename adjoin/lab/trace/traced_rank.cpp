@@ -1,166 +1,59 @@
 #include "adjoin/lab/trace/traced_rank.hpp"
 
-#include <cstring>
-#include <map>
+#include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <numeric>
+#include <utility>
 
-#include "adjoin/base/error.hpp"
 #include "adjoin/comm/values.hpp"
+#include "adjoin/lab/machine.hpp"
+#include "adjoin/lab/packing.hpp"
 
 namespace adjoin::lab {
-namespace {
 
-/// Packs numbers, and texts; each different text is stored once, and numbers refer to it.
-class Packer {
- public:
-  void add(int64_t number) { numbers_.push_back(number); }
-  void add(uint64_t number) { add(static_cast<int64_t>(number)); }
-  void add_text(std::string_view text) {
-    const auto [found, is_new] = places_.try_emplace(text, std::ssize(places_));
-    add(found->second);
-    if (!is_new) return;
-    lengths_.push_back(std::ssize(text));
-    texts_ += text;
-  }
-  std::string bytes() const {
-    const int64_t counts[] = {std::ssize(lengths_), std::ssize(numbers_)};
-    std::string bytes(reinterpret_cast<const char*>(counts), sizeof counts);
-    for (const std::vector<int64_t>* part : {&lengths_, &numbers_})
-      bytes.append(reinterpret_cast<const char*>(part->data()), part->size() * sizeof(int64_t));
-    return bytes + texts_;
-  }
-
- private:
-  std::map<std::string_view, int64_t> places_;
-  std::vector<int64_t> lengths_, numbers_;
-  std::string texts_;
-};
-
-class Unpacker {
- public:
-  Unpacker(std::string_view bytes, std::vector<std::string>& texts) : bytes_(bytes), texts_(texts) {
-    std::vector<int64_t> lengths(static_cast<size_t>(number()));
-    numbers_left_ = number();
-    for (int64_t& length : lengths) length = number();
-    std::string_view rest = bytes_.substr(static_cast<size_t>(numbers_left_) * sizeof(int64_t));
-    for (const int64_t length : lengths) {
-      texts_.emplace_back(rest.substr(0, static_cast<size_t>(length)));
-      rest.remove_prefix(static_cast<size_t>(length));
-    }
-  }
-  int64_t number() {
-    if (bytes_.size() < sizeof(int64_t)) throw InternalError("a rank's part of a trace ends early");
-    int64_t value = 0;
-    std::memcpy(&value, bytes_.data(), sizeof value);
-    bytes_.remove_prefix(sizeof value);
-    return value;
-  }
-  const std::string& text() { return texts_.at(static_cast<size_t>(number())); }
-
- private:
-  std::string_view bytes_;
-  std::vector<std::string>& texts_;
-  int64_t numbers_left_ = 0;
-};
-
-void pack(Packer& to, const TimedCall& call) {
-  to.add(static_cast<int64_t>(call.kind));
-  to.add_text(call.name);
-  to.add_text(call.algorithm);
-  to.add(call.group);
-  to.add(call.number);
-  to.add(call.meeting);
-  to.add(call.bytes);
-  to.add_text(call.where.file_name());
-  to.add(int64_t{call.where.line()});
-  to.add(int64_t{call.is_beside});
-  to.add(call.begin);
-  to.add(call.end);
-  to.add(std::ssize(call.messages));
-  for (const TimedMessage& message : call.messages) {
-    to.add(int64_t{message.peer});
-    to.add(int64_t{message.tag});
-    to.add(int64_t{message.is_send});
-    to.add(message.bytes);
-  }
+void parts_of(Packing& packing, TimedCall& call) {
+  packing(static_cast<CallRecord&>(call), call.messages);
 }
 
-TimedCall unpack_call(Unpacker& from) {
-  TimedCall call;
-  call.kind = static_cast<TimedCall::Kind>(from.number());
-  call.name = from.text();
-  call.algorithm = from.text();
-  call.group = static_cast<uint64_t>(from.number());
-  call.number = static_cast<uint64_t>(from.number());
-  call.meeting = static_cast<uint64_t>(from.number());
-  call.bytes = from.number();
-  const char* const file = from.text().c_str();
-  call.where = Where(file, static_cast<uint32_t>(from.number()));
-  call.is_beside = from.number() != 0;
-  call.begin = from.number();
-  call.end = from.number();
-  call.messages.resize(static_cast<size_t>(from.number()));
-  for (TimedMessage& message : call.messages) {
-    message.peer = static_cast<int>(from.number());
-    message.tag = static_cast<int>(from.number());
-    message.is_send = from.number() != 0;
-    message.bytes = from.number();
-  }
-  return call;
+void parts_of(Packing& packing, TimedSlice& slice) {
+  packing(slice.name, slice.number, slice.stage, slice.begin, slice.end);
 }
 
-}  // namespace
+void parts_of(Packing& packing, TracedRank& record) {
+  packing(record.rank, record.name, record.host, record.clock, record.calls, record.slices, record.groups);
+}
 
-std::string packed(const TracedRank& record) {
-  const Timeline::Taken& did = record.did;
-  Packer to;
-  to.add(int64_t{record.rank});
-  to.add_text(record.name);
-  to.add_text(record.host);
-  to.add(std::ssize(record.clock));
-  for (const ClockReading& reading : record.clock)
-    for (const int64_t number : {reading.at, reading.offset, reading.error}) to.add(number);
-  to.add(std::ssize(did.calls));
-  for (const TimedCall& call : did.calls) pack(to, call);
-  to.add(std::ssize(did.slices));
-  for (const TimedSlice& slice : did.slices) {
-    to.add_text(slice.name);
-    for (const int64_t number : {slice.number, slice.stage, slice.begin, slice.end}) to.add(number);
-  }
-  to.add(std::ssize(did.groups));
-  for (const auto& [id, ranks] : did.groups) {
-    to.add(id);
-    to.add(std::ssize(ranks));
-    for (const int rank : ranks) to.add(int64_t{rank});
-  }
-  return to.bytes();
+std::string packed(TracedRank& record) {
+  Packing packing;
+  packing(record);
+  return packing.bytes();
 }
 
 TracedRank unpacked(std::string_view bytes) {
   TracedRank record;
-  Unpacker from(bytes, record.texts);
-  record.rank = static_cast<int>(from.number());
-  record.name = from.text();
-  record.host = from.text();
-  record.clock.resize(static_cast<size_t>(from.number()));
-  for (ClockReading& reading : record.clock)
-    for (int64_t* const number : {&reading.at, &reading.offset, &reading.error}) *number = from.number();
-  for (int64_t left = from.number(); left > 0; --left) record.did.calls.push_back(unpack_call(from));
-  for (int64_t left = from.number(); left > 0; --left) {
-    TimedSlice slice;
-    slice.name = from.text();
-    for (int64_t* const number : {&slice.number, &slice.stage, &slice.begin, &slice.end}) *number = from.number();
-    record.did.slices.push_back(slice);
-  }
-  for (int64_t left = from.number(); left > 0; --left) {
-    std::vector<int>& ranks = record.did.groups[static_cast<uint64_t>(from.number())];
-    ranks.resize(static_cast<size_t>(from.number()));
-    for (int& rank : ranks) rank = static_cast<int>(from.number());
-  }
+  Packing packing(bytes, record.texts);
+  packing(record);
   return record;
 }
 
-std::vector<TracedRank> gathered_records(const TracedRank& mine, const Communicator& world) {
+std::vector<MatchedMessage> traced_messages(std::span<const TracedRank> ranks) {
+  std::vector<RankCalls> calls;
+  for (const TracedRank& rank : ranks) calls.push_back({rank.rank, rank.calls});
+  return matched_messages(calls);
+}
+
+namespace {
+
+/// The host's name and, as other hosts may have the same name, the id of its system's boot.
+std::string this_host() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  file >> boot;
+  return this_machine().host + " " + boot;
+}
+
+std::vector<TracedRank> gathered_records(TracedRank& mine, const Communicator& world) {
   const std::string bytes = packed(mine);
   const std::vector<int64_t> lengths = numbers_of_all(std::ssize(bytes), world);
   const bool is_root = world.rank() == 0;
@@ -174,6 +67,29 @@ std::vector<TracedRank> gathered_records(const TracedRank& mine, const Communica
     rest.remove_prefix(static_cast<size_t>(lengths[rank]));
   }
   return records;
+}
+
+}  // namespace
+
+RankRecorder::RankRecorder(const Communicator& world, std::string name) : world_(world) {
+  mine_.rank = world.world_ranks()[static_cast<size_t>(world.rank())];
+  mine_.name = std::move(name);
+  mine_.host = this_host();
+  mine_.clock = {read_clock(world)};
+}
+
+void RankRecorder::add(Timeline::Interval interval) {
+  std::ranges::move(interval.calls, std::back_inserter(mine_.calls));
+  std::ranges::move(interval.slices, std::back_inserter(mine_.slices));
+  mine_.groups.merge(interval.groups);
+}
+
+std::vector<TracedRank> RankRecorder::gathered() {
+  mine_.clock.push_back(read_clock(world_));
+  std::vector<TracedRank> ranks = gathered_records(mine_, world_);
+  static_cast<Timeline::Interval&>(mine_) = {};
+  mine_.clock.erase(mine_.clock.begin());
+  return ranks;
 }
 
 }  // namespace adjoin::lab
