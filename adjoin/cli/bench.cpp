@@ -50,6 +50,7 @@ void run_step(StepOptions& options) {
 
 void add_bench(Program& program) {
   CLI::App* bench = program.app.add_subcommand("bench", "Measure speed");
+  bench->footer("build/release/bench/bench_layouts times attention, layers, products (matmul) and moves.");
   auto options = std::make_shared<StepOptions>();
   CLI::App* step = add_command(program, *bench, "step", "Time training steps of a model on random tokens",
                                [options] { run_step(*options); });
@@ -64,7 +65,6 @@ void add_bench(Program& program) {
   step->footer(preset_table());
   add_bench_collectives(program, *bench);
   add_bench_pipeline(program, *bench);
-  add_benches_side_by_side(program, *bench);
 }
 
 }  // namespace adjoin::cli

@@ -35,8 +35,6 @@ void add_checkpoint(Program& program);
 void add_export(Program& program);
 void add_tokenize(Program& program);
 void add_bench(Program& program);
-/// Adds the commands of `bench` that time work beside other work: `attention`, `layers`, `matmul` and `moves`.
-void add_benches_side_by_side(Program& program, CLI::App& bench);
 void add_bench_collectives(Program& program, CLI::App& bench);
 void add_bench_pipeline(Program& program, CLI::App& bench);
 void add_doctor(Program& program);
