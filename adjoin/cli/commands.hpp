@@ -21,6 +21,7 @@ struct Program {
   CLI::App* takes_texts = nullptr;  // the subcommand whose words are texts unless they are options
   std::vector<std::string> texts;   // of that subcommand
   GivenByFile given_by_file;        // once the action has begun
+  std::map<const CLI::App*, std::vector<std::function<void()>>> checks;  // of a command's options, before its action
 };
 
 /// All of them.

@@ -12,8 +12,7 @@
 #include "adjoin/base/text.hpp"
 #include "adjoin/cli/names.hpp"
 #include "adjoin/task/configuration.hpp"
-#include "adjoin/train/saved_model.hpp"
-#include "adjoin/train/tasks.hpp"
+#include "adjoin/train/saved_configuration.hpp"
 
 namespace adjoin::cli {
 namespace {

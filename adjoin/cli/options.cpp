@@ -19,8 +19,7 @@
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/store/messages.hpp"
 #include "adjoin/task/traced_steps.hpp"
-#include "adjoin/train/saved_model.hpp"
-#include "adjoin/train/tasks.hpp"
+#include "adjoin/train/saved_configuration.hpp"
 
 namespace adjoin::cli {
 namespace {
@@ -118,19 +117,30 @@ Program::Program() {
 }
 
 CLI::App* add_command(Program& program, CLI::App& parent, const std::string& name, const std::string& description,
-                      std::function<void()> run) {
+                      std::function<void()> run, std::initializer_list<OptionRow> rows) {
   CLI::App* command = parent.add_subcommand(name, description);
   auto file = std::make_shared<std::string>();
-  add_text(*command, "--config", *file, "FILE",
-           "TOML file whose keys are these options' names; the command line overrides it");
+  add_options(program, *command,
+              {text("--config", *file, "FILE",
+                    "TOML file whose keys are these options' names; the command line overrides it")});
+  add_options(program, *command, rows);
   command->final_callback([&program, command, file, run = std::move(run)] {
     program.action = [=, &program] {
       if (!file->empty()) program.given_by_file = apply_config_file(*command, *file);
       warn_of_host_memory(*command);
+      for (const auto& check : program.checks[command]) check();
       run();
     };
   });
   return command;
+}
+
+void add_options(Program& program, CLI::App& command, std::initializer_list<OptionRow> rows, const std::string& group) {
+  for (const OptionRow& row : rows) {
+    CLI::Option* option = row.add(command);
+    if (!group.empty()) option->group(group);
+    if (row.check) program.checks[&command].push_back(row.check);
+  }
 }
 
 Configuration GivenConfiguration::resolve() const {
@@ -220,10 +230,6 @@ std::string preset_table() {
 
 namespace {
 
-std::string help_of(const Field& field) {
-  return std::string(field.help) + " [" + text_of(field, Configuration{}) + "]";
-}
-
 /// Refuses a value that the field cannot have as soon as it is read, before a model is opened.
 CLI::Option* checked(CLI::Option* option, const Field& field) {
   return option->each([&field](const std::string& text) {
@@ -238,8 +244,8 @@ CLI::Option* checked(CLI::Option* option, const Field& field) {
 /// The option for a field of train::Configuration whose value is one of some words.
 CLI::Option* add_word(CLI::App& command, std::string_view name, std::string& word) {
   const Field& field = train::field_named(name);
-  return checked(command.add_option(train::option_of(name), word, help_of(field))->option_text(metavariable(field)),
-                 field);
+  const OptionRow row = text(train::option_of(name), word, "", std::string(field.help));
+  return checked(row.add(command)->option_text(metavariable(field)), field);
 }
 
 }  // namespace
@@ -248,7 +254,7 @@ void add_layout_options(CLI::App& command, const std::vector<std::pair<std::stri
                         train::ModelUse& use) {
   const auto add = [&](std::string_view name, int64_t& variable) {
     const Field& field = train::field_named(name);
-    checked(add_number(command, train::option_of(name), variable, help_of(field)), field)->group("Layout");
+    checked(number(train::option_of(name), variable, std::string(field.help)).add(command), field)->group("Layout");
   };
   for (const auto& [axis, size] : axes) add(axis, *size);
   add_word(command, "backend", use.backend)->group("Layout");
@@ -256,8 +262,9 @@ void add_layout_options(CLI::App& command, const std::vector<std::pair<std::stri
   add("threads_per_rank", use.threads_per_rank);
 }
 
-void add_host_memory(CLI::App& command, std::string& word) {
-  add_word(command, "host_memory", word);
+OptionRow host_memory_row(std::string& word) {
+  return {[&word](CLI::App& command) { return add_word(command, "host_memory", word); },
+          [&word] { (void)host_memory_of(word); }};
 }
 
 HostMemory host_memory_of(const std::string& word) {
@@ -266,10 +273,17 @@ HostMemory host_memory_of(const std::string& word) {
   return word == "auto" ? host_memory_from_environment() : host_memory_named(word, "--host-memory");
 }
 
-void add_step(CLI::App& command, int64_t& step) {
-  add_number(command, "--step", step,
-             "Step of the run's checkpoint to use (adjoin checkpoint lists them); 0: the finished model, or the newest "
-             "checkpoint [0]");
+OptionRow model_row(std::string& folder) {
+  return text("--model", folder, "DIR", "Output folder of a training run, or a folder of Hugging Face's transformers",
+              /*is_required=*/true);
+}
+
+OptionRow step_row(int64_t& step) {
+  return number(
+      "--step", step,
+      "Step of the run's checkpoint to use (adjoin checkpoint lists them); 0: the finished model, or the newest "
+      "checkpoint",
+      0);
 }
 
 void require_given(const std::string& value, std::string_view option) {

@@ -8,6 +8,7 @@
 #include "adjoin/store/read_checkpoint.hpp"
 #include "adjoin/task/configuration.hpp"
 #include "adjoin/task/task.hpp"
+#include "adjoin/train/saved_configuration.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "adjoin/train/workers.hpp"
 
@@ -32,12 +33,6 @@ struct SavedModel {
 
 /// The file in which a run keeps the schedule of its pipeline, if it was read from a file.
 inline constexpr const char* kKeptSchedule = "pipeline.csv";
-/// The `pipeline` value of a config.json, where the kept schedule becomes the path of the file beside it.
-std::string schedule_beside(const std::filesystem::path& config, const std::string& pipeline);
-
-/// The configuration as a run's folder keeps it: its texts, its vocabulary and the model with which it began by absolute paths, so
-/// that they are found, and nothing else in their place, from any other folder. For a task of one's own it is unchanged.
-Configuration with_absolute_paths(Configuration configuration);
 
 /// Writes into a folder what a model needs besides its weights: the task's files, the schedule if it was read from a file, and
 /// config.json. Throws: IoError
@@ -61,12 +56,6 @@ Configuration read_configuration(const std::filesystem::path& path);
 SavedModel open_model(const CheckpointChoice& choice, const TaskMaker& make = {});
 /// The same for a model with which training begins; its classifier may be missing.
 SavedModel open_beginning(const Configuration& configuration, const TaskMaker& make = {});
-/// The configuration of a training that begins with the model in a folder: its model, and the recipe for it.
-/// Throws: InvalidArgument as open_model
-Configuration begun_from(const std::string& folder);
-/// The entry of that model that limits the length of a text: "FOLDER/config.json has "max_position_embeddings": 512".
-std::string limit_of_beginning(const std::string& folder);
-
 /// The names of the parameters of a task's model that are drawn although training begins with another model: those that the
 /// other model lacks, and the classifier's last layer if the classes differ.
 std::vector<std::string> drawn_anew(const SavedModel& beginning, const Task& task,
@@ -90,10 +79,6 @@ void begin_with(const SavedModel& beginning, const Task& task, const std::vector
 /// Throws: InvalidArgument as load_state does
 Trainer load_trainer(const SavedModel& saved, const Configuration& configuration, const Communicator& world);
 
-/// The run that `--resume` names: a folder; with "auto" the folder that `--out` names if it holds a checkpoint, else "".
-/// Throws: InvalidArgument for "auto" without `out`
-std::string run_to_resume(const std::string& resume, const std::string& out);
-
 /// How the run of a task in a folder continues, for people: "adjoin train --resume DIR".
 std::string way_to_resume(const std::string& folder, const std::string& task);
 
@@ -103,11 +88,6 @@ bool resumes_in_place(const Configuration& configuration);
 /// Throws: InvalidArgument where the output folder of a configuration holds an earlier run, finished or with a checkpoint, that
 ///         the run neither continues nor may overwrite
 void check_earlier_run(const Configuration& configuration);
-
-/// The configuration for continuing the run in an output folder: the one of its newest checkpoint, or of a step's, with
-/// `resume` and `out` set to the folder itself.
-/// Throws: InvalidArgument where there is no checkpoint or its configuration is not valid
-Configuration configuration_to_resume(const std::string& folder, int64_t step = 0);
 
 /// Checks that a training run's checkpoint holds the weights of the task's model. Nothing of the model's size is allocated.
 /// Throws: InvalidArgument as load_state does

@@ -8,6 +8,7 @@
 
 #include "adjoin/task/configuration.hpp"
 #include "adjoin/task/task.hpp"
+#include "adjoin/train/saved_configuration.hpp"
 
 namespace adjoin::train {
 
@@ -30,9 +31,5 @@ const TaskKind& task_kind(const Configuration& configuration);
 /// knows.
 /// Throws: InvalidArgument where the configuration is not valid for it
 std::unique_ptr<Task> make_task(Configuration& configuration, const TaskMaker& make);
-
-/// Throws: InvalidArgument, in a sentence that begins with `where`, for the configuration of a task of one's own, which the
-/// program does not know
-void check_known(const Configuration& configuration, const std::string& where);
 
 }  // namespace adjoin::train

@@ -83,7 +83,6 @@ void run_attention(Command<AttentionOptions>& c) {
             [] { return "--method local takes one rank, the MPI job has " + std::to_string(mpi_job_size()); });
     if (c.app->count("--ranks") == 0) c.ranks() = 1;
   }
-  check(c.run);
   check_product({{"--length", c.length}, {"--heads", c.heads}, {"--dim", c.size}}, kMost);
   require(c.dropout >= 0 && c.dropout < 1,
           [&] { return "--dropout is " + shortest_text(c.dropout) + ", expected 0 or more and less than 1"; });
@@ -109,19 +108,18 @@ void run_attention(Command<AttentionOptions>& c) {
 }  // namespace
 
 void add_attention(Program& program) {
-  const auto attention =
-      add_bench(program, "attention", "Time attention over a split sequence, and on one worker", run_attention);
-  attention->word = "ring";
-  add_text(*attention->app, "--method", attention->word, "ring|ulysses|gathered|local",
-           "How ranks get each other's keys and values; local: LibTorch's attention on one worker [ring]");
-  attention->app->add_flag("--causal", attention->causal, "Hide the keys of later tokens [false]");
-  add_number(*attention->app, "--dropout", attention->dropout, "Dropout of the attention probabilities [0]");
-  add_number(*attention->app, "--length", attention->length, "Tokens of all ranks, T [8192]");
-  add_number(*attention->app, "--heads", attention->heads, "Heads [4]");
-  add_number(*attention->app, "--dim", attention->size, "Features of a head [64]");
-  attention->app->footer(
-      "One sample of float32. One worker's is LibTorch's scaled_dot_product_attention, without dropout. With --causal "
-      "or --dropout the method without either takes turns too: plain_seconds, plain_ratio.");
+  const auto c = std::make_shared<Command<AttentionOptions>>();
+  c->word = "ring";
+  add_bench(program, "attention", "Time attention over a split sequence, and on one worker", c, run_attention,
+            {text("--method", c->word, "ring|ulysses|gathered|local",
+                  "How ranks get each other's keys and values; local: LibTorch's attention on one worker"),
+             flag("--causal", c->causal, "Hide the keys of later tokens"),
+             number("--dropout", c->dropout, "Dropout of the attention probabilities"),
+             number("--length", c->length, "Tokens of all ranks, T"), number("--heads", c->heads, "Heads"),
+             number("--dim", c->size, "Features of a head")})
+      ->footer(
+          "One sample of float32. One worker's is LibTorch's scaled_dot_product_attention, without dropout. With "
+          "--causal or --dropout the method without either takes turns too: plain_seconds, plain_ratio.");
 }
 
 }  // namespace adjoin::bench

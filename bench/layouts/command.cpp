@@ -6,23 +6,21 @@
 
 namespace adjoin::bench {
 
-void add_common_options(CLI::App& app, SideBySideOptions& run, bool& prints_json, const std::string& json) {
-  run.workers.grid.dp = started_by_mpi() ? mpi_job_size() : 2;
-  add_number(app, "--ranks", run.workers.grid.dp, "Thread ranks; under mpirun the job's [2]");
-  add_number(app, "--threads-per-rank", run.workers.threads_per_rank,
-             "Threads of each rank; 0: the cores divided by the ranks [0]");
-  add_host_memory(app, run.workers.host_memory);
-  add_number(app, "--times", run.times,
-             "Measurements of each, of which the median is reported; 0: measure only memory [" +
-                 std::to_string(run.times) + "]");
-  app.add_flag("--json", prints_json, "Print " + json + " [false]");
-}
-
-void check(const SideBySideOptions& run, int64_t least_times) {
-  check_ranks(run.workers.grid.dp);
-  check_range("--threads-per-rank", run.workers.threads_per_rank, 0, kMostThreads);
-  (void)host_memory_of(run.workers.host_memory);
-  check_range("--times", run.times, least_times, 1'000'000);
+void add_common_options(Program& program, CLI::App& app, SideBySideOptions& run, bool& prints_json,
+                        const std::string& json, int64_t least_times) {
+  int64_t& ranks = run.workers.grid.dp = 2;
+  OptionRow ranks_row = number("--ranks", ranks, "Thread ranks; under mpirun the job's");
+  ranks_row.check = [&ranks] { check_ranks(ranks); };
+  add_options(
+      program, app,
+      {ranks_row,
+       number("--threads-per-rank", run.workers.threads_per_rank,
+              "Threads of each rank; 0: the cores divided by the ranks", 0, kMostThreads),
+       host_memory_row(run.workers.host_memory),
+       number("--times", run.times, "Measurements of each, of which the median is reported; 0: measure only memory",
+              least_times, 1'000'000),
+       flag("--json", prints_json, "Print " + json)});
+  if (started_by_mpi()) ranks = mpi_job_size();
 }
 
 Json with_measured(Json row, const Comparison& comparison) {

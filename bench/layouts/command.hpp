@@ -27,23 +27,23 @@ struct Command : Options {
 };
 
 /// Adds the options that all benches have.
-void add_common_options(CLI::App& app, SideBySideOptions& run, bool& prints_json, const std::string& json);
+void add_common_options(Program& program, CLI::App& app, SideBySideOptions& run, bool& prints_json,
+                        const std::string& json, int64_t least_times);
 
-/// A command NAME with the options of all benches.
+/// A command NAME with the options of all benches and its own, `rows`.
 template <class Options>
-std::shared_ptr<Command<Options>> add_bench(Program& program, const char* name, const char* description,
-                                            void (*run)(Command<Options>&),
-                                            const std::string& json =
-                                                "one JSON object: seconds of forward and backward, of one worker, "
-                                                "ratio, peak_memory_bytes of each rank") {
-  auto command = std::make_shared<Command<Options>>();
+CLI::App* add_bench(Program& program, const char* name, const char* description,
+                    const std::shared_ptr<Command<Options>>& command, void (*run)(Command<Options>&),
+                    std::initializer_list<OptionRow> rows,
+                    const std::string& json =
+                        "one JSON object: seconds of forward and backward, of one worker, ratio, peak_memory_bytes of "
+                        "each rank",
+                    int64_t least_times = 0) {
   command->app = add_command(program, program.app, name, description, [command, run] { run(*command); });
-  add_common_options(*command->app, command->run, command->json, json);
-  return command;
+  add_common_options(program, *command->app, command->run, command->json, json, least_times);
+  add_options(program, *command->app, rows);
+  return command->app;
 }
-
-/// Throws: InvalidArgument where a common option is out of its range
-void check(const SideBySideOptions& run, int64_t least_times = 0);
 
 /// Adds seconds, ratios and memory to a description of what was measured.
 Json with_measured(Json row, const Comparison& comparison);

@@ -167,11 +167,7 @@ void run_layers(Command<LayersOptions>& c) {
   std::vector<std::string_view> names{"all"};
   names.insert(names.end(), kLayers.begin(), kLayers.end());
   const std::vector<std::string> layers = check_choice("--layer", c.word, names) == 0 ? kLayers : std::vector{c.word};
-  check(c.run);
   check_product({{"--batch", c.batch}, {"--channels", c.channels}}, kMost);
-  check_range("--size", c.size, 2, 1 << 16);
-  check_range("--rows", c.rows, 1, kMost);
-  check_range("--features", c.features, 1, 1 << 16);
   const std::vector<Comparison> results = bench_layers(layers, c);
   if (!prints()) return;
   Json rows;
@@ -190,21 +186,19 @@ void run_layers(Command<LayersOptions>& c) {
 }  // namespace
 
 void add_layers(Program& program) {
-  const auto layers =
-      add_bench(program, "layers", "Time distributed layers, and torch::nn's on one worker", run_layers,
-                "a JSON list, an object of each layer: seconds of forward and backward, of one worker, ratio, "
-                "peak_memory_bytes of each rank");
-  layers->word = "all";
-  add_text(*layers->app, "--layer", layers->word, "conv|max-pool|batch-norm|upsample|linear|network|all",
-           "A convolution (kernel 3), a pooling, a norm, bilinear upsampling by 2, a linear layer, a network of "
-           "7 convolutions, 6 norms and 3 poolings, or each of them [all]");
-  add_text(*layers->app, "--cut", layers->cut, "batch|channels|height|width",
-           "The dim of pictures that is cut over the ranks [height]");
-  add_number(*layers->app, "--batch", layers->batch, "Pictures [4]");
-  add_number(*layers->app, "--channels", layers->channels, "Channels of a picture [64]");
-  add_number(*layers->app, "--size", layers->size, "Height and width of a picture [256]");
-  add_number(*layers->app, "--rows", layers->rows, "Rows of the linear layer's input [1024]");
-  add_number(*layers->app, "--features", layers->features, "Features of the linear layer, in and out [4096]");
+  const auto c = std::make_shared<Command<LayersOptions>>();
+  c->word = "all";
+  add_bench(program, "layers", "Time distributed layers, and torch::nn's on one worker", c, run_layers,
+            {text("--layer", c->word, "conv|max-pool|batch-norm|upsample|linear|network|all",
+                  "A convolution (kernel 3), a pooling, a norm, bilinear upsampling by 2, a linear layer, a network of "
+                  "7 convolutions, 6 norms and 3 poolings, or each of them"),
+             text("--cut", c->cut, "batch|channels|height|width", "The dim of pictures that is cut over the ranks"),
+             number("--batch", c->batch, "Pictures"), number("--channels", c->channels, "Channels of a picture"),
+             number("--size", c->size, "Height and width of a picture", 2, 1 << 16),
+             number("--rows", c->rows, "Rows of the linear layer's input", 1, kMost),
+             number("--features", c->features, "Features of the linear layer, in and out", 1, 1 << 16)},
+            "a JSON list, an object of each layer: seconds of forward and backward, of one worker, ratio, "
+            "peak_memory_bytes of each rank");
 }
 
 }  // namespace adjoin::bench

@@ -75,7 +75,6 @@ Comparison bench_matmul(const MatmulOptions& options) {
 void run_matmul(Command<MatmulOptions>& c) {
   c.product = static_cast<Product>(check_choice("--product", c.word, kProductNames));
   if (c.chunk_text != "auto") c.chunk = number_of(c.chunk_text, "--chunk", 1, kMost, "auto");
-  check(c.run);
   check_product({{"--length", c.length}, {"--dim", c.features}}, kMost);
   const Comparison result = bench_matmul(c);
   if (!prints()) return;
@@ -88,14 +87,12 @@ void run_matmul(Command<MatmulOptions>& c) {
 }  // namespace
 
 void add_matmul(Program& program) {
-  const auto matmul =
-      add_bench(program, "matmul", "Time a product of matrices split over rows, and on one worker", run_matmul);
-  matmul->word = "nt";
-  add_text(*matmul->app, "--product", matmul->word, "nt|nn|tn", "A B^T, A B or A^T B [nt]");
-  add_text(*matmul->app, "--chunk", matmul->chunk_text, "INTEGER|auto",
-           "Rows of each rank (nt) or features (nn, tn) of a round [auto]");
-  add_number(*matmul->app, "--length", matmul->length, "Rows of all ranks, T [8192]");
-  add_number(*matmul->app, "--dim", matmul->features, "Features, D [768]");
+  const auto c = std::make_shared<Command<MatmulOptions>>();
+  c->word = "nt";
+  add_bench(program, "matmul", "Time a product of matrices split over rows, and on one worker", c, run_matmul,
+            {text("--product", c->word, "nt|nn|tn", "A B^T, A B or A^T B"),
+             text("--chunk", c->chunk_text, "INTEGER|auto", "Rows of each rank (nt) or features (nn, tn) of a round"),
+             number("--length", c->length, "Rows of all ranks, T"), number("--dim", c->features, "Features, D")});
 }
 
 }  // namespace adjoin::bench

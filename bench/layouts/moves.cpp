@@ -83,7 +83,6 @@ std::vector<Comparison> bench_moves(const MovesOptions& options) {
 }
 
 void run_moves(Command<MovesOptions>& c) {
-  check(c.run, /*least_times=*/1);
   check_product({{"--rows", c.rows}, {"--columns", c.columns}}, kMost);
   const std::vector<Comparison> results = bench_moves(c);
   if (!prints()) return;
@@ -101,11 +100,10 @@ void run_moves(Command<MovesOptions>& c) {
 }  // namespace
 
 void add_moves(Program& program) {
-  const auto moves =
-      add_bench(program, "moves", "Time a repartition and a halo exchange, and bare copies and messages", run_moves,
-                "one JSON object: repartition_seconds, copy_seconds, halo_seconds, raw_halo_seconds");
-  add_number(*moves->app, "--rows", moves->rows, "Rows of the float32 matrix [4096]");
-  add_number(*moves->app, "--columns", moves->columns, "Its columns [4096]");
+  const auto c = std::make_shared<Command<MovesOptions>>();
+  add_bench(program, "moves", "Time a repartition and a halo exchange, and bare copies and messages", c, run_moves,
+            {number("--rows", c->rows, "Rows of the float32 matrix"), number("--columns", c->columns, "Its columns")},
+            "one JSON object: repartition_seconds, copy_seconds, halo_seconds, raw_halo_seconds", /*least_times=*/1);
 }
 
 }  // namespace adjoin::bench
