@@ -26,7 +26,7 @@
 #include "adjoin/train/interrupt.hpp"
 #include "adjoin/train/progress.hpp"
 #include "adjoin/train/run_files.hpp"
-#include "adjoin/train/saved_model.hpp"
+#include "adjoin/train/saved_configuration.hpp"
 
 namespace adjoin::report {
 namespace {

@@ -25,6 +25,9 @@ std::string limit_of_beginning(const std::string& folder);
 /// Throws: InvalidArgument for "auto" without `out`
 std::string run_to_resume(const std::string& resume, const std::string& out);
 
+/// How the run of a task in a folder continues, for people: "adjoin train --resume DIR".
+std::string way_to_resume(const std::string& folder, const std::string& task);
+
 /// The configuration for continuing the run in an output folder: the one of its newest checkpoint, or of a step's, with
 /// `resume` and `out` set to the folder itself.
 /// Throws: InvalidArgument where there is no checkpoint or its configuration is not valid

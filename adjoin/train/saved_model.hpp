@@ -79,9 +79,6 @@ void begin_with(const SavedModel& beginning, const Task& task, const std::vector
 /// Throws: InvalidArgument as load_state does
 Trainer load_trainer(const SavedModel& saved, const Configuration& configuration, const Communicator& world);
 
-/// How the run of a task in a folder continues, for people: "adjoin train --resume DIR".
-std::string way_to_resume(const std::string& folder, const std::string& task);
-
 /// Whether a run continues in the folder of its checkpoint.
 bool resumes_in_place(const Configuration& configuration);
 
