@@ -71,13 +71,14 @@ std::vector<std::string_view> parts_of(std::string_view text, char separator) {
   return parts;
 }
 
+std::string_view trimmed(std::string_view text, std::string_view blanks) {
+  text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size()));
+  return text.substr(0, text.find_last_not_of(blanks) + 1);
+}
+
 std::vector<std::string_view> items_of(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t";
   std::vector<std::string_view> items = parts_of(text, ',');
-  for (std::string_view& item : items) {
-    item.remove_prefix(std::min(item.find_first_not_of(kBlanks), item.size()));
-    item.remove_suffix(item.size() - (item.find_last_not_of(kBlanks) + 1));
-  }
+  for (std::string_view& item : items) item = trimmed(item);
   return items;
 }
 

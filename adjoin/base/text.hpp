@@ -35,6 +35,9 @@ Number number_from(std::string_view text, const std::string& name);
 /// The parts between the separators: "a,b" gives "a" and "b", "" gives one empty part.
 std::vector<std::string_view> parts_of(std::string_view text, char separator = ',');
 
+/// The text without the blanks around it.
+std::string_view trimmed(std::string_view text, std::string_view blanks = " \t");
+
 /// The items of a list as people write it: between commas, without the blanks around them.
 std::vector<std::string_view> items_of(std::string_view text);
 

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/task/grid_sizes.hpp"
 #include "adjoin/train/bench/benches.hpp"
@@ -19,8 +18,6 @@ struct StepOptions {
 
 void run_step(StepOptions& options) {
   options.bench.configuration = options.given->resolve();
-  check_least("--steps", options.bench.steps, 0);
-  check_least("--warm-up", options.bench.warm_up, 0);
   const train::BenchStepResult result = train::bench_step(options.bench);
   if (!prints()) return;
   if (options.json) {
@@ -50,21 +47,20 @@ void run_step(StepOptions& options) {
 
 void add_bench(Program& program) {
   CLI::App* bench = program.app.add_subcommand("bench", "Measure speed");
+  bench->footer("build/release/bench/bench_layouts times attention, layers, products (matmul) and moves.");
   auto options = std::make_shared<StepOptions>();
-  CLI::App* step = add_command(program, *bench, "step", "Time training steps of a model on random tokens",
-                               [options] { run_step(*options); });
-  add_number(*step, "--steps", options->bench.steps,
-             "Steps to measure, of which the median is reported; 0: measure only memory [10]");
-  add_number(*step, "--warm-up", options->bench.warm_up, "Steps before these that are not measured [3]");
-  step->add_flag(
-      "--json", options->json,
-      "Print one JSON object: step_seconds, samples_per_second, matmul_fraction, bubble and simulated_bubble (with "
-      "--pp), peak_memory_bytes of each rank [false]");
+  CLI::App* step = add_command(
+      program, *bench, "step", "Time training steps of a model on random tokens", [options] { run_step(*options); },
+      {number("--steps", options->bench.steps,
+              "Steps to measure, of which the median is reported; 0: measure only memory", 0),
+       number("--warm-up", options->bench.warm_up, "Steps before these that are not measured", 0),
+       flag("--json", options->json,
+            "Print one JSON object: step_seconds, samples_per_second, matmul_fraction, bubble and simulated_bubble "
+            "(with --pp), peak_memory_bytes of each rank")});
   options->given = add_configuration_options(*step, {"Model", "batch", "microbatches", "precision", "seed", "Layout"});
   step->footer(preset_table());
   add_bench_collectives(program, *bench);
   add_bench_pipeline(program, *bench);
-  add_benches_side_by_side(program, *bench);
 }
 
 }  // namespace adjoin::cli

@@ -103,26 +103,26 @@ void run_collectives(const CollectiveOptions& options) {
   check_backend(options);
   const std::vector<Result> results = measure_all(options);
   if (!prints()) return;
-  options.json ? print_json(results) : print_table(results);
+  (options.json ? print_json : print_table)(results);
 }
 
 }  // namespace
 
 void add_bench_collectives(Program& program, CLI::App& bench) {
   auto options = std::make_shared<CollectiveOptions>();
-  CLI::App* command = add_command(program, bench, "collectives", "Time collectives against the bandwidth of memory",
-                                  [options] { run_collectives(*options); });
-  add_text(*command, "--backend", options->backend, "threads|mpi",
-           "Workers are threads of one process, or processes under mpirun");
-  add_text(*command, "--ranks", options->ranks, "INTEGER", "Workers, up to 1024 [2, or those of the MPI job]");
-  add_text(*command, "--op", options->operations, "NAME,...",
-           "Operations, with commas in between: barrier, broadcast, reduce, all_reduce, gather, scatter, all_gather, "
-           "reduce_scatter, all_to_all [all]");
-  add_host_memory(*command, options->host_memory);
-  add_text(*command, "--sizes", options->sizes, "SIZE,...",
-           "Bytes of the largest buffer of each rank, multiples of 4 [4K,64K,1M,16M,64M]");
-  command->add_flag("--json", options->json,
-                    "Print one JSON object: results, each with op, ranks, bytes, median_us, limit_us [false]");
+  CLI::App* command = add_command(
+      program, bench, "collectives", "Time collectives against the bandwidth of memory",
+      [options] { run_collectives(*options); },
+      {text("--backend", options->backend, "threads|mpi",
+            "Workers are threads of one process, or processes under mpirun"),
+       text("--ranks", options->ranks, "INTEGER", "Workers, up to 1024 [2, or those of the MPI job]"),
+       text("--op", options->operations, "NAME,...",
+            "Operations, with commas in between: barrier, broadcast, reduce, all_reduce, gather, scatter, all_gather, "
+            "reduce_scatter, all_to_all [all]"),
+       host_memory_row(options->host_memory),
+       text("--sizes", options->sizes, "SIZE,...", "Bytes of the largest buffer of each rank, multiples of 4"),
+       flag("--json", options->json,
+            "Print one JSON object: results, each with op, ranks, bytes, median_us, limit_us")});
   command->footer(
       "Elements are float32. The bandwidth is the size divided by the median; the limit is the time that the machine, "
       "with all ranks copying at once, needs to read and write what the operation must. Data in the caches can be "

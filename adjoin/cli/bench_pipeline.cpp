@@ -26,8 +26,6 @@ struct BenchPipelineCommand : ScheduleOptions {
 void run_bench_pipeline(const BenchPipelineCommand& command) {
   ScheduleOptions options = command;
   check_costs(options, kMostMilliseconds);
-  (void)host_memory_of(command.host_memory);
-  check_range("--times", command.times, 1, kMostMeasurements);
   if (options.ranks) check_ranks(*options.ranks);
   if (!options.ranks && !pipeline::names_a_file(options.schedule) && started_by_mpi()) options.ranks = mpi_job_size();
   constexpr double kSecond = 1000;
@@ -61,13 +59,13 @@ void add_bench_pipeline(Program& program, CLI::App& bench) {
   CLI::App* command = add_command(program, bench, "pipeline",
                                   "Time a schedule on stages that sleep, and compare it with its simulation",
                                   [options] { run_bench_pipeline(*options); });
-  add_schedule_options(*command, *options, "milliseconds of sleep");
-  add_number(*command, "--times", options->times,
-             "Measurements, of which the median is reported [" + std::to_string(options->times) + "]");
-  add_host_memory(*command, options->host_memory);
-  command->add_flag("--json", options->json,
+  add_schedule_options(program, *command, *options, "milliseconds of sleep");
+  add_options(program, *command,
+              {number("--times", options->times, "Measurements, of which the median is reported", 1, kMostMeasurements),
+               host_memory_row(options->host_memory),
+               flag("--json", options->json,
                     "Print one JSON object: schedule, ranks, stages, microbatches, measured_seconds, "
-                    "simulated_seconds, ratio (null where nothing sleeps) [false]");
+                    "simulated_seconds, ratio (null where nothing sleeps)")});
   command->footer(
       "A rank is a thread or, under mpirun, a process of the job; --ranks is then the size of the job unless given. "
       "Messages are small. In the simulation transfers take no time.");

@@ -5,7 +5,6 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/base/utf8.hpp"
-#include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/cli/output.hpp"
 #include "adjoin/train/checkpoint_report.hpp"
@@ -31,17 +30,15 @@ void print(const std::vector<train::CheckpointReport>& reports, bool verified) {
 nlohmann::ordered_json to_json(const std::vector<train::CheckpointReport>& reports) {
   nlohmann::ordered_json checkpoints = nlohmann::ordered_json::array();
   for (const train::CheckpointReport& report : reports)
-    checkpoints.push_back(
-        {{"step", report.step},
-         {"folder", report.folder.string()},
-         {"bytes", report.bytes},
-         {"layout", report.layout},
-         {"damage", report.damage.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(report.damage)}});
+    checkpoints.push_back({{"step", report.step},
+                           {"folder", report.folder.string()},
+                           {"bytes", report.bytes},
+                           {"layout", report.layout},
+                           {"damage", or_null(report.damage)}});
   return checkpoints;
 }
 
 void run_checkpoint(const CheckpointOptions& options) {
-  require_given(options.run, "RUN");
   const auto reports = train::report_checkpoints(options.run, options.verify);
   if (prints() && options.json) write_line(json_line(to_json(reports)));
   if (prints() && !options.json) print(reports, options.verify);
@@ -56,15 +53,13 @@ void run_checkpoint(const CheckpointOptions& options) {
 
 void add_checkpoint(Program& program) {
   auto options = std::make_shared<CheckpointOptions>();
-  CLI::App* command =
-      add_command(program, program.app, "checkpoint",
-                  "List the checkpoints of a training run: step, bytes, and the layout that saved them; "
-                  "damaged ones are marked, and the exit code is then 2",
-                  [options] { run_checkpoint(*options); });
-  add_text(*command, "run", options->run, "RUN", "Output folder of a training run (required)");
-  command->add_flag("--verify", options->verify, "Read all tensors and compare them with their checksums [false]");
-  command->add_flag("--json", options->json,
-                    "Print one JSON list of objects: step, folder, bytes, layout, damage [false]");
+  add_command(program, program.app, "checkpoint",
+              "List the checkpoints of a training run: step, bytes, and the layout that saved them; "
+              "damaged ones are marked, and the exit code is then 2",
+              [options] { run_checkpoint(*options); },
+              {text("run", options->run, "RUN", "Output folder of a training run", /*is_required=*/true),
+               flag("--verify", options->verify, "Read all tensors and compare them with their checksums"),
+               flag("--json", options->json, "Print one JSON list of objects: step, folder, bytes, layout, damage")});
 }
 
 }  // namespace adjoin::cli

@@ -106,10 +106,7 @@ void run_comparison(const LabOptions& options, Collective collective) {
   for (const int64_t ranks : numbers_of(options.ranks, "--ranks", 1, most))
     for (const int64_t bytes : sizes)
       contests.push_back(lab::compare(collective, static_cast<int>(ranks), bytes, chunk, network));
-  if (options.json)
-    print_contests_json(contests, collective, network);
-  else
-    print_contests(contests, collective, network);
+  (options.json ? print_contests_json : print_contests)(contests, collective, network);
 }
 
 void run_one(const LabOptions& options, Collective collective) {
@@ -133,10 +130,7 @@ void run_one(const LabOptions& options, Collective collective) {
   set_chunk(exercise, options, algorithm);
   const Outcome outcome = find_out(exercise, algorithm, bytes, runs, network, !options.svg.empty());
   if (!options.svg.empty()) write_svg(outcome, options.svg);
-  if (options.json)
-    print_outcome_json(outcome);
-  else
-    print_outcome(outcome);
+  (options.json ? print_outcome_json : print_outcome)(outcome);
   if (outcome.trial && !outcome.trial->is_right)
     throw InternalError(options.operation + " by " + algorithm + ": the ranks do not hold what they should");
 }
@@ -144,50 +138,51 @@ void run_one(const LabOptions& options, Collective collective) {
 void run_collective(const LabOptions& options) {
   const Collective collective = collective_of(options);
   if (!prints()) return;  // only rank 0 of an MPI job: the workers are threads
-  if (options.compare)
-    run_comparison(options, collective);
-  else
-    run_one(options, collective);
+  (options.compare ? run_comparison : run_one)(options, collective);
+}
+
+OptionRow seconds(const std::string& name, std::optional<double>& variable, const std::string& help) {
+  return option(name, "SECONDS", help,
+                [name, &variable](const std::string& value) { variable = number_from<double>(value, name); });
 }
 
 }  // namespace
 
 void add_collective(Program& program) {
   auto options = std::make_shared<LabOptions>();
-  CLI::App* command = add_command(program, program.app, "collective",
-                                  "Run one collective operation on thread workers and show who sends what to whom",
-                                  [options] { run_collective(*options); });
-  add_text(*command, "operation", options->operation, "OPERATION",
-           "barrier, broadcast, reduce, all_reduce, gather, scatter, all_gather, reduce_scatter or all_to_all");
-  add_text(*command, "--algorithm", options->algorithm, "NAME",
-           "How: naive, tree, ring, …; a wrong name lists those of the operation [auto]");
-  add_text(
-      *command, "--ranks", options->ranks, "RANKS",
-      "Workers, up to 1024; with --alpha or --beta up to 8192, which are then only simulated (not all_to_all); with "
-      "--compare several, as in 2,3,8 or 4..4096, which doubles, up to 65536 (all_to_all: 4096) [4]");
-  add_text(*command, "--root", options->root, "RANK",
-           "The root, which sends or receives; no effect on operations without a root [0]");
-  add_text(*command, "--bytes", options->bytes, "BYTES",
-           "Size, as in 512, 4K or 1M: of each rank's buffer; of all blocks together (gather, scatter, all_gather, "
-           "reduce_scatter); of what each rank sends (all_to_all). With --compare several [1K; 64,1K,16K,256K,4M,64M]");
-  add_text(*command, "--chunk", options->chunk, "BYTES",
-           "Size of a piece of a broadcast by ring, no effect elsewhere; 0: a single piece [0; the best size if "
-           "--algorithm is not given, and with --compare]");
-  add_number(
-      *command, "--alpha", options->alpha,
-      "Simulate a network on which a message costs so many seconds (full duplex, one port per rank, alpha + beta * "
-      "bytes per message); the seconds shown are then simulated, else measured [0; with --compare 2e-6]")
-      ->option_text("SECONDS");
-  add_number(*command, "--beta", options->beta,
-             "… and each byte of a message so many more [0; with --compare 8e-11, 100 Gbit/s]")
-      ->option_text("SECONDS");
-  add_file(*command, "--svg", options->svg,
-           "Draw the messages as a space-time diagram, along the simulated time or the steps; up to 128 ranks");
-  command->add_flag("--compare", options->compare,
-                    "Print which algorithm is the quickest at each size on each number of ranks, by formula [false]");
-  command->add_flag("--json", options->json,
-                    "Print one JSON object: ranks (rank, sent, received, bytes_sent, bytes_received), steps, seconds; "
-                    "with --compare alpha, beta, results (ranks, bytes, algorithm, seconds, all) [false]");
+  add_command(
+      program, program.app, "collective",
+      "Run one collective operation on thread workers and show who sends what to whom",
+      [options] { run_collective(*options); },
+      {text("operation", options->operation, "OPERATION",
+            "barrier, broadcast, reduce, all_reduce, gather, scatter, all_gather, reduce_scatter or all_to_all"),
+       text("--algorithm", options->algorithm, "NAME",
+            "How: naive, tree, ring, …; a wrong name lists those of the operation [auto]"),
+       text("--ranks", options->ranks, "RANKS",
+            "Workers, up to 1024; with --alpha or --beta up to 8192, which are then only simulated (not all_to_all); "
+            "with --compare several, as in 2,3,8 or 4..4096, which doubles, up to 65536 (all_to_all: 4096)"),
+       text("--root", options->root, "RANK",
+            "The root, which sends or receives; no effect on operations without a root [0]"),
+       text("--bytes", options->bytes, "BYTES",
+            "Size, as in 512, 4K or 1M: of each rank's buffer; of all blocks together (gather, scatter, all_gather, "
+            "reduce_scatter); of what each rank sends (all_to_all). With --compare several [1K; "
+            "64,1K,16K,256K,4M,64M]"),
+       text("--chunk", options->chunk, "BYTES",
+            "Size of a piece of a broadcast by ring, no effect elsewhere; 0: a single piece [0; the best size if "
+            "--algorithm is not given, and with --compare]"),
+       seconds("--alpha", options->alpha,
+               "Simulate a network on which a message costs so many seconds (full duplex, one port per rank, alpha + "
+               "beta * bytes per message); the seconds shown are then simulated, else measured [0; with --compare "
+               "2e-6]"),
+       seconds("--beta", options->beta,
+               "… and each byte of a message so many more [0; with --compare 8e-11, 100 Gbit/s]"),
+       file("--svg", options->svg,
+            "Draw the messages as a space-time diagram, along the simulated time or the steps; up to 128 ranks"),
+       flag("--compare", options->compare,
+            "Print which algorithm is the quickest at each size on each number of ranks, by formula"),
+       flag("--json", options->json,
+            "Print one JSON object: ranks (rank, sent, received, bytes_sent, bytes_received), steps, seconds; with "
+            "--compare alpha, beta, results (ranks, bytes, algorithm, seconds, all)")});
 }
 
 }  // namespace adjoin::cli

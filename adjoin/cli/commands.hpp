@@ -21,6 +21,7 @@ struct Program {
   CLI::App* takes_texts = nullptr;  // the subcommand whose words are texts unless they are options
   std::vector<std::string> texts;   // of that subcommand
   GivenByFile given_by_file;        // once the action has begun
+  std::map<const CLI::App*, std::vector<std::function<void()>>> checks;  // of a command's options, before its action
 };
 
 /// All of them.
@@ -35,8 +36,6 @@ void add_checkpoint(Program& program);
 void add_export(Program& program);
 void add_tokenize(Program& program);
 void add_bench(Program& program);
-/// Adds the commands of `bench` that time work beside other work: `attention`, `layers`, `matmul` and `moves`.
-void add_benches_side_by_side(Program& program, CLI::App& bench);
 void add_bench_collectives(Program& program, CLI::App& bench);
 void add_bench_pipeline(Program& program, CLI::App& bench);
 void add_doctor(Program& program);

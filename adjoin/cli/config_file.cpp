@@ -13,8 +13,6 @@
 #include "adjoin/cli/names.hpp"
 #include "adjoin/task/configuration.hpp"
 #include "adjoin/task/configuration_file.hpp"
-#include "adjoin/train/saved_model.hpp"
-#include "adjoin/train/tasks.hpp"
 
 namespace adjoin::cli {
 namespace {

@@ -156,14 +156,12 @@ void run_doctor(const DoctorOptions& options) {
 
 void add_doctor(Program& program) {
   auto options = std::make_shared<DoctorOptions>();
-  CLI::App* command = add_command(program, program.app, "doctor",
-                                  "Show what this machine offers, and try every operation between workers",
-                                  [options] { run_doctor(*options); });
-  add_text(*command, "--ranks", options->ranks, "INTEGER",
-           "Thread workers, up to 1024; under mpirun or srun the job's ranks [4]");
-  add_number(*command, "--timeout", options->timeout, "Seconds that one operation may take [60]");
-  add_host_memory(*command, options->host_memory);
-  command->add_flag("--json", options->json, "Print one JSON object [false]");
+  add_command(program, program.app, "doctor", "Show what this machine offers, and try every operation between workers",
+              [options] { run_doctor(*options); },
+              {text("--ranks", options->ranks, "INTEGER",
+                    "Thread workers, up to 1024; under mpirun or srun the job's ranks [4]"),
+               number("--timeout", options->timeout, "Seconds that one operation may take"),
+               host_memory_row(options->host_memory), flag("--json", options->json, "Print one JSON object")});
 }
 
 }  // namespace adjoin::cli

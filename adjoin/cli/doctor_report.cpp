@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "adjoin/base/text.hpp"
+#include "adjoin/cli/output.hpp"
 #include "adjoin/comm/launch.hpp"
 
 namespace adjoin::cli {
@@ -118,9 +119,6 @@ void print(std::ostream& out, const Diagnosis& d) {
 }
 
 nlohmann::ordered_json to_json(const Facts& facts, const Diagnosis& d) {
-  const auto or_null = [](const std::string& text) {
-    return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(text);
-  };
   const Machine& m = facts.machine;
   nlohmann::ordered_json hosts = nlohmann::ordered_json::array(), operations = hosts;
   for (const Host& host : d.hosts)

@@ -40,9 +40,6 @@ int64_t bytes_from(const std::string& text) {
 
 void run_export(ExportOptions& options) {
   train::ExportRequest& request = options.request;
-  require_given(request.model, "--model");
-  require_given(request.out, "--out");
-  check_least("--step", request.step, 0);
   if (!options.precision.empty()) {
     train::Configuration asked;
     train::set(train::field_named("precision"), options.precision, asked);
@@ -74,23 +71,20 @@ void run_export(ExportOptions& options) {
 
 void add_export(Program& program) {
   auto options = std::make_shared<ExportOptions>();
-  CLI::App* command = add_command(program, program.app, "export",
-                                  "Write a model into a folder that Hugging Face's transformers opens: config.json, "
-                                  "safetensors and tokenizer",
-                                  [options] { run_export(*options); });
-  add_text(*command, "--model", options->request.model, "DIR",
-           "Output folder of a training run, or a folder of Hugging Face's transformers (required)");
-  add_step(*command, options->request.step);
-  add_text(*command, "--out", options->request.out, "DIR",
-           "Folder to write, which is not there yet or is empty (required)");
-  add_text(*command, "--precision", options->precision, "fp64|fp32|bf16|fp16",
-           "Numbers of the weights in the new folder [those of the model]");
-  add_text(
-      *command, "--shard-size", options->shard_size, "BYTES",
-      "Most bytes in one file of weights, such as 500M or 2G, except for a single larger tensor; several files get an "
-      "index [one file]");
-  command->add_flag("--json", options->json,
-                    "Print one JSON object: architecture, tensors, bytes, files, tokenizer, out [false]");
+  add_command(
+      program, program.app, "export",
+      "Write a model into a folder that Hugging Face's transformers opens: config.json, safetensors and "
+      "tokenizer",
+      [options] { run_export(*options); },
+      {model_row(options->request.model), step_row(options->request.step),
+       text("--out", options->request.out, "DIR", "Folder to write, which is not there yet or is empty",
+            /*is_required=*/true),
+       text("--precision", options->precision, "fp64|fp32|bf16|fp16",
+            "Numbers of the weights in the new folder [those of the model]"),
+       text("--shard-size", options->shard_size, "BYTES",
+            "Most bytes in one file of weights, such as 500M or 2G, except for a single larger tensor; several "
+            "files get an index [one file]"),
+       flag("--json", options->json, "Print one JSON object: architecture, tensors, bytes, files, tokenizer, out")});
 }
 
 }  // namespace adjoin::cli

@@ -4,7 +4,6 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/cli/flight_report.hpp"
-#include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/lab/flight_reading.hpp"
 
@@ -18,8 +17,6 @@ struct FlightOptions {
 };
 
 void run_flight(const FlightOptions& options) {
-  require_given(options.run, "DIR");
-  check_range("--last", options.last, 1, lab::kRecordedCalls);
   const lab::JobRecord job = lab::read_flight_records(options.run);
   if (prints() && !job.of_ranks.empty())
     (options.json ? print_flight_json : print_flight)(options.run, job, static_cast<size_t>(options.last));
@@ -31,18 +28,17 @@ void run_flight(const FlightOptions& options) {
 
 void add_flight(Program& program) {
   auto options = std::make_shared<FlightOptions>();
-  CLI::App* command =
-      add_command(program, program.app, "flight",
-                  "Show the last calls of a training run's ranks, as after a deadlock, an error or a kill: why it "
-                  "ended, where the calls of a group's ranks differ, and which calls are pending",
-                  [options] { run_flight(*options); });
-  add_text(*command, "run", options->run, "DIR", "Output folder of a training run (required)");
-  add_number(*command, "--last", options->last, "Calls of each rank that are shown, up to 200 [10]");
-  command->add_flag(
-      "--json", options->json,
-      "Print one JSON object: run, ranks, outcome (failed, killed, ended, \"goes on\"), failure, last_event, "
-      "differences, records (of each rank: rank, host, process, state, calls_made, waits_since, calls), missing, "
-      "damage; times are nanoseconds since 1970 [false]");
+  add_command(
+      program, program.app, "flight",
+      "Show the last calls of a training run's ranks, as after a deadlock, an error or a kill: why it ended, where the "
+      "calls of a group's ranks differ, and which calls are pending",
+      [options] { run_flight(*options); },
+      {text("run", options->run, "DIR", "Output folder of a training run", /*is_required=*/true),
+       number("--last", options->last, "Calls of each rank that are shown, up to 200", 1, lab::kRecordedCalls),
+       flag("--json", options->json,
+            "Print one JSON object: run, ranks, outcome (failed, killed, ended, \"goes on\"), failure, last_event, "
+            "differences, records (of each rank: rank, host, process, state, calls_made, waits_since, calls), missing, "
+            "damage; times are nanoseconds since 1970")});
 }
 
 }  // namespace adjoin::cli

@@ -109,12 +109,6 @@ std::string text_of(const RankRecord& record, const JobRecord& job, size_t last)
 
 using Json = nlohmann::ordered_json;
 
-/// The value, or null if it equals `none`.
-template <class Value>
-Json or_null(const Value& value, const Value& none) {
-  return value == none ? Json() : Json(value);
-}
-
 Json to_json(const CallRecord& call, const RankRecord& record) {
   return {{"place", call.place},
           {"name", std::string(call.name)},
@@ -124,19 +118,19 @@ Json to_json(const CallRecord& call, const RankRecord& record) {
           {"group", record.members_of(call.group)},
           {"group_id", hexadecimal(call.group)},
           {"number", call.number},
-          {"meeting", or_null<uint64_t>(call.meeting, 0)},
+          {"meeting", or_null(call.meeting)},
           {"type", name(call.type)},
           {"count", call.count},
           {"bytes", call.bytes()},
-          {"reduction", or_null<std::string_view>(call.reduction_name(), "")},
-          {"algorithm", or_null<std::string_view>(call.algorithm, "")},
+          {"reduction", or_null(call.reduction_name())},
+          {"algorithm", or_null(std::string_view(call.algorithm))},
           {"root", or_null(call.root, -1)},
           {"to", or_null(call.to, -1)},
           {"from", or_null(call.from, -1)},
           {"tag", or_null(call.tag, -1)},
           {"where", call.where()},
           {"begin", call.begin},
-          {"end", or_null<int64_t>(call.end, 0)}};
+          {"end", or_null(call.end)}};
 }
 
 }  // namespace
@@ -160,7 +154,7 @@ void print_flight_json(const std::filesystem::path& run, const JobRecord& job, s
     differences.push_back({{"kind", lab::name(difference.kind)},
                            {"group", difference.members},
                            {"group_id", hexadecimal(difference.group)},
-                           {"meeting", or_null<uint64_t>(difference.meeting, 0)},
+                           {"meeting", or_null(difference.meeting)},
                            {"absent", difference.absent},
                            {"sides", sides},
                            {"text", describe(difference, job)}});
@@ -173,11 +167,11 @@ void print_flight_json(const std::filesystem::path& run, const JobRecord& job, s
                        {"process", record.process},
                        {"state", name_of(record.state)},
                        {"calls_made", record.calls_made},
-                       {"waits_since", or_null<int64_t>(record.wait_begin, 0)},
+                       {"waits_since", or_null(record.wait_begin)},
                        {"calls", calls}});
   }
   const Json json{{"run", run.string()},          {"ranks", job.ranks},
-                  {"outcome", outcome_of(job)},   {"failure", or_null<std::string>(job.failure, "")},
+                  {"outcome", outcome_of(job)},   {"failure", or_null(job.failure)},
                   {"last_event", job.last_event}, {"differences", differences},
                   {"records", records},           {"missing", job.missing},
                   {"damage", job.damage}};

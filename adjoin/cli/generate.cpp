@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/cli/output.hpp"
 #include "adjoin/comm/launch.hpp"
@@ -48,21 +47,14 @@ std::string line_of(const train::WrittenText& text) {
 
 void run_generate(GenerateCommand& options) {
   train::GenerationRequest& request = options.request;
-  require_given(request.model, "--model");
   request.prompts = prompts_of(options);
   for (size_t i = 0; i < request.prompts.size(); ++i)
     require(!request.prompts[i].empty(), [&] {
       return request.prompts.size() == 1 ? "the prompt is empty" : "prompt " + std::to_string(i + 1) + " is empty";
     });
-  check_least("--step", request.step, 0);
-  check_least("--tp", request.grid.tp, 1);
-  check_least("--pp", request.grid.pp, 1);
-  check_least("--tokens", request.tokens.value_or(1), 1);
-  check_least("--seed", options.seed.value_or(0), 0);
   const double temperature = options.temperature.value_or(1), top_p = options.top_p.value_or(1);
   require(temperature >= 0 && std::isfinite(temperature),
           [&] { return "--temperature is " + train::shown(temperature) + ", expected a number of 0 or more"; });
-  check_least("--top-k", options.top_k.value_or(1), 1);
   require(top_p > 0 && top_p <= 1,
           [&] { return "--top-p is " + train::shown(top_p) + ", expected more than 0, and at most 1"; });
   if (options.temperature || options.top_k || options.top_p || options.seed) {
@@ -98,33 +90,30 @@ void run_generate(GenerateCommand& options) {
 
 void add_generate(Program& program) {
   auto options = std::make_shared<GenerateCommand>();
-  CLI::App* command = add_command(program, program.app, "generate", "Continue texts with a decoder",
-                                  [options] { run_generate(*options); });
   train::GenerationRequest& request = options->request;
-  add_text(
-      *command, "--model", request.model, "DIR",
-      "Output folder of a training run, or a folder of Hugging Face's transformers; its model is a decoder (required)");
-  add_step(*command, request.step);
-  add_number(
-      *command, "--tokens", request.tokens,
-      "The most tokens to write; fewer if the document ends earlier [100, or as many as the context has room for]");
-  add_number(
-      *command, "--temperature", options->temperature,
-      "Draw each token at random; scores are divided by this, so a lower one favours likely tokens. With 0, or without "
-      "this and the next three options, the likeliest token is always taken [1]");
-  add_number(*command, "--top-k", options->top_k, "Draw among only so many of the likeliest tokens [all]");
-  add_number(*command, "--top-p", options->top_p,
-             "Draw among only the fewest likeliest tokens that together have this probability, above 0 to 1 [1]");
-  add_number(*command, "--seed", options->seed, "Decides the draws, on every layout the same [1]");
-  command->add_flag("--whole", options->is_whole, "Take all of standard input as one prompt, to the byte [false]");
-  command->add_flag(
-      "--json", options->json,
-      "Print one JSON object per text: prompt, text (what follows it), and tokens, the number written [false]");
-  command
-      ->add_option("prompt", options->prompts,
-                   "The beginning of each text, in quotes, also of several lines; without any, each line of standard "
-                   "input is one")
-      ->option_text("PROMPT...");
+  CLI::App* command = add_command(
+      program, program.app, "generate", "Continue texts with a decoder", [options] { run_generate(*options); },
+      {text("--model", request.model, "DIR",
+            "Output folder of a training run, or a folder of Hugging Face's transformers; its model is a decoder",
+            /*is_required=*/true),
+       step_row(request.step),
+       number("--tokens", request.tokens,
+              "The most tokens to write; fewer if the document ends earlier [100, or as many as the context has room "
+              "for]",
+              1),
+       number("--temperature", options->temperature,
+              "Draw each token at random; scores are divided by this, so a lower one favours likely tokens. With 0, or "
+              "without this and the next three options, the likeliest token is always taken [1]"),
+       number("--top-k", options->top_k, "Draw among only so many of the likeliest tokens [all]", 1),
+       number("--top-p", options->top_p,
+              "Draw among only the fewest likeliest tokens that together have this probability, above 0 to 1 [1]"),
+       number("--seed", options->seed, "Decides the draws, on every layout the same [1]", 0),
+       flag("--whole", options->is_whole, "Take all of standard input as one prompt, to the byte"),
+       flag("--json", options->json,
+            "Print one JSON object per text: prompt, text (what follows it), and tokens, the number written"),
+       texts("prompt", options->prompts, "PROMPT...",
+             "The beginning of each text, in quotes, also of several lines; without any, each line of standard input "
+             "is one")});
   add_layout_options(*command, {{"pp", &request.grid.pp}, {"tp", &request.grid.tp}}, request);
 }
 

@@ -90,7 +90,7 @@ Padding padding_of(const std::string& mode) {
 }
 
 /// Adds the inputs that the windows of every part need, and the outputs that they compute.
-void add_windows(const LayoutOptions& options, Placement& placement) {
+void add_windows(const LayoutOptions& options, ShownMove& placement) {
   const size_t dims = placement.from.shape().size();
   const std::vector<int64_t> kernel = of_each_dim(options.window, "--window", 1, dims),
                              stride = of_each_dim(options.stride, "--stride", 1, dims),
@@ -151,7 +151,7 @@ void run_layout(const LayoutOptions& options) {
   check_combination(options);
   const std::vector<int64_t> shape = shape_of(options);
   require_given(options.grid, "--grid");
-  Placement placement{layout_of(shape, options.grid, "--grid", options.kind, "--kind"), {}, {}};
+  ShownMove placement{layout_of(shape, options.grid, "--grid", options.kind, "--kind"), {}, {}};
   if (!options.to_grid.empty())
     placement.to = layout_of(shape, options.to_grid, "--to-grid", options.to_kind, "--to-kind");
   if (!options.window.empty()) add_windows(options, placement);
@@ -162,42 +162,37 @@ void run_layout(const LayoutOptions& options) {
   const std::string picture = options.svg.empty() ? "" : picture_of(placement);
   if (!prints()) return;  // in an MPI job only rank 0 prints
   if (!options.svg.empty()) train::write_atomically(options.svg, picture);
-  if (options.json)
-    print_placement_json(placement);
-  else
-    print_placement(placement);
+  (options.json ? print_placement_json : print_placement)(placement);
 }
 
 }  // namespace
 
 void add_layout(Program& program) {
   auto options = std::make_shared<LayoutOptions>();
-  CLI::App* command =
-      add_command(program, program.app, "layout",
-                  "Show which part of a tensor each rank holds, and what each receives by a move or for windows",
-                  [options] { run_layout(*options); });
-  add_text(*command, "--shape", options->shape, "SIZES", "The tensor's sizes, as in 4x4x3");
-  add_text(
-      *command, "--grid", options->grid, "SIZES",
-      "Ranks along each dim, as in 1x2x2: each dim is cut into balanced parts; sizes beyond the dims' are axes that "
-      "cut nothing");
-  add_text(*command, "--kind", options->kind, "KIND",
-           "What the tensor is along axes that cut nothing: replicated, copied or partial [replicated]");
-  add_text(*command, "--to-grid", options->to_grid, "SIZES", "Show what a move to this grid sends");
-  add_text(*command, "--to-kind", options->to_kind, "KIND", "As --kind, for the grid that it is moved to [replicated]");
-  add_text(*command, "--window", options->window, "SIZES",
-           "Show what each rank fetches for windows of this kernel: a number for all dims, or one a dim as in 1x3x3");
-  add_text(*command, "--stride", options->stride, "SIZES", "Of the windows [1]");
-  add_text(*command, "--dilation", options->dilation, "SIZES", "Of the windows [1]");
-  add_text(*command, "--padding", options->padding, "SIZES", "At both ends of each dim [0]");
-  add_text(*command, "--padding-mode", options->padding_mode, "MODE", "zeros, replicate, reflect or circular [zeros]");
-  command->add_flag("--ceil-mode", options->ceil_mode, "The last window may extend beyond the padded tensor [false]");
-  command->add_flag("--transposed", options->transposed, "The windows are those of a transposed convolution [false]");
-  add_file(*command, "--svg", options->svg,
-           "Draw it: each rank's part in a colour, what comes from another rank with an arrow");
-  command->add_flag("--json", options->json,
-                    "Print one JSON object: from and to (layout, ranks), move (boxes, elements, bytes, staying, "
-                    "transfers), windows (outputs, dims) [false]");
+  add_command(
+      program, program.app, "layout",
+      "Show which part of a tensor each rank holds, and what each receives by a move or for windows",
+      [options] { run_layout(*options); },
+      {text("--shape", options->shape, "SIZES", "The tensor's sizes, as in 4x4x3"),
+       text("--grid", options->grid, "SIZES",
+            "Ranks along each dim, as in 1x2x2: each dim is cut into balanced parts; sizes beyond the dims' are axes "
+            "that cut nothing"),
+       text("--kind", options->kind, "KIND",
+            "What the tensor is along axes that cut nothing: replicated, copied or partial [replicated]"),
+       text("--to-grid", options->to_grid, "SIZES", "Show what a move to this grid sends"),
+       text("--to-kind", options->to_kind, "KIND", "As --kind, for the grid that it is moved to [replicated]"),
+       text("--window", options->window, "SIZES",
+            "Show what each rank fetches for windows of this kernel: a number for all dims, or one a dim as in 1x3x3"),
+       text("--stride", options->stride, "SIZES", "Of the windows [1]"),
+       text("--dilation", options->dilation, "SIZES", "Of the windows [1]"),
+       text("--padding", options->padding, "SIZES", "At both ends of each dim [0]"),
+       text("--padding-mode", options->padding_mode, "MODE", "zeros, replicate, reflect or circular [zeros]"),
+       flag("--ceil-mode", options->ceil_mode, "The last window may extend beyond the padded tensor"),
+       flag("--transposed", options->transposed, "The windows are those of a transposed convolution"),
+       file("--svg", options->svg, "Draw it: each rank's part in a colour, what comes from another rank with an arrow"),
+       flag("--json", options->json,
+            "Print one JSON object: from and to (layout, ranks), move (boxes, elements, bytes, staying, transfers), "
+            "windows (outputs, dims)")});
 }
 
 }  // namespace adjoin::cli

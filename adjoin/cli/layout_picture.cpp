@@ -89,7 +89,7 @@ std::vector<Block> received_by(const Layout& from, const Layout& to, int cell) {
 }
 
 /// What the windows of a cell need, with the surrounding zeros.
-std::vector<Block> needed_by(const Placement& placement, int cell) {
+std::vector<Block> needed_by(const ShownMove& placement, int cell) {
   auto ranges = placement.to->ranges_of(cell);
   const std::vector<int> parts = placement.to->parts_of(cell);
   for (size_t dim = 0; dim < ranges.size(); ++dim) {
@@ -126,7 +126,7 @@ Side side_of(const Layout& layout, const std::string& title,
 }
 
 /// The sides that are drawn beside each other: before and after a move.
-std::vector<Side> sides_of(const Placement& placement) {
+std::vector<Side> sides_of(const ShownMove& placement) {
   const Layout& from = placement.from;
   const auto held = [&](int cell) { return held_by(from, cell); };
   if (placement.windows)
@@ -178,7 +178,7 @@ std::string label_of(const Block& block) {
 
 class Drawing {
  public:
-  explicit Drawing(const Placement& placement)
+  explicit Drawing(const ShownMove& placement)
       : sides_(sides_of(placement)),
         dims_(placement.from.shape().size()),
         slices_(slices_of(sides_, dims_)),
@@ -308,7 +308,7 @@ class Drawing {
   Svg svg_;
 };
 
-std::vector<std::string> legend_of(const Placement& placement) {
+std::vector<std::string> legend_of(const ShownMove& placement) {
   std::vector<std::string> legend{"Number and colour: the rank that holds the elements."};
   if (placement.windows)
     legend.push_back("Dashed, in a rank's colour: what it needs for its windows, padding included.");
@@ -320,7 +320,7 @@ std::vector<std::string> legend_of(const Placement& placement) {
 
 }  // namespace
 
-std::string picture_of(const Placement& placement) {
+std::string picture_of(const ShownMove& placement) {
   const int ranks = std::max(placement.from.grid().cells(), placement.to ? placement.to->grid().cells() : 0);
   require(ranks <= kMostRanks,
           [&] { return "--svg draws up to " + std::to_string(kMostRanks) + " ranks, got " + std::to_string(ranks); });

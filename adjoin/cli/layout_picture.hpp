@@ -11,6 +11,6 @@ namespace adjoin::cli {
 /// moved, the layout after the move follows, with "from → to" in each box that comes from another rank; for windows, a frame
 /// shows what each rank's windows need, padding included.
 /// Throws: InvalidArgument where there are too many ranks or slices to draw.
-std::string picture_of(const Placement& placement);
+std::string picture_of(const ShownMove& placement);
 
 }  // namespace adjoin::cli

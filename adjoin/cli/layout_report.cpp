@@ -60,7 +60,7 @@ std::string pads_of(const Windows& windows, const std::vector<int>& parts) {
   return "[" + text + "]";
 }
 
-void print_windows(const Placement& placement) {
+void print_windows(const ShownMove& placement) {
   const Windows& windows = *placement.windows;
   std::vector<Row> rows{{"rank", "computes", "needs", windows.is_transposed ? "adds to its outputs" : "adds"}};
   for (int cell = 0; cell < placement.to->grid().cells(); ++cell)
@@ -85,7 +85,7 @@ const char* name(MoveKind::Way way) {
   return "unknown";
 }
 
-void print_traffic(const Placement& placement) {
+void print_traffic(const ShownMove& placement) {
   const Traffic traffic = traffic_of(placement.from, *placement.to);
   std::printf("\n%s of %s between ranks\n", counted(traffic.boxes, "box", "boxes").c_str(),
               counted(traffic.elements, "element").c_str());
@@ -177,7 +177,7 @@ Traffic traffic_of(const Layout& from, const Layout& to) {
   return traffic;
 }
 
-std::string title_of(const Placement& placement) {
+std::string title_of(const ShownMove& placement) {
   std::string title = shape_text(placement.from.shape()) + " on a grid of " + sizes_text(placement.from.grid());
   if (placement.windows) return title + ", windows of " + placement.windows->text;
   return title + (placement.to ? ", moved to one of " + sizes_text(placement.to->grid()) : "");
@@ -195,7 +195,7 @@ std::string ranges_text(const std::vector<std::vector<Range>>& ranges) {
   return "[" + text + "]";
 }
 
-void print_placement(const Placement& placement) {
+void print_placement(const ShownMove& placement) {
   std::printf("%s on %s\n\n", shape_text(placement.from.shape()).c_str(), heading_of(placement.from).c_str());
   print_holders(placement.from);
   if (!placement.to) return;
@@ -210,7 +210,7 @@ void print_placement(const Placement& placement) {
   print_traffic(placement);
 }
 
-void print_placement_json(const Placement& placement) {
+void print_placement_json(const ShownMove& placement) {
   Json json = {{"from", json_of(placement.from)}};
   if (placement.to) {
     json["to"] = json_of(*placement.to);

@@ -19,7 +19,7 @@ struct Windows {
 };
 
 /// What `adjoin layout` shows: the layout of a tensor, and where it is moved.
-struct Placement {
+struct ShownMove {
   Layout from;
   std::optional<Layout> to;  // another grid, or what the windows need
   std::optional<Windows> windows;
@@ -41,12 +41,12 @@ struct Traffic {
 Traffic traffic_of(const Layout& from, const Layout& to);
 
 /// "[4, 4, 3] on a grid of 1 x 2 x 2, moved to one of 4 x 1 x 1"
-std::string title_of(const Placement& placement);
+std::string title_of(const ShownMove& placement);
 
 /// "[0:4, 2:3]"; with several ranges "[0:2+4:6]".
 std::string ranges_text(const std::vector<std::vector<Range>>& ranges);
 
-void print_placement(const Placement& placement);
-void print_placement_json(const Placement& placement);
+void print_placement(const ShownMove& placement);
+void print_placement_json(const ShownMove& placement);
 
 }  // namespace adjoin::cli

@@ -32,7 +32,7 @@ size_t distance(std::string_view a, std::string_view b) {
 
 std::string full_name(const CLI::App& command) {
   const CLI::App* parent = command.get_parent();
-  return parent == nullptr ? "adjoin" : full_name(*parent) + " " + command.get_name();
+  return (parent == nullptr ? "" : full_name(*parent) + " ") + command.get_name();
 }
 
 std::vector<std::string> option_names(const CLI::App& command) {

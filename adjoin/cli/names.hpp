@@ -7,7 +7,7 @@
 
 namespace adjoin::cli {
 
-/// The name as a user types it: "adjoin bench matmul".
+/// The name as a user types it: "adjoin bench step".
 std::string full_name(const CLI::App& command);
 
 /// The names of the options of a command, "--batch", and of its subcommands.

@@ -20,45 +20,7 @@ bool reads(std::string_view text, int64_t& number) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-template <class Number, class Variable>
-CLI::Option* add(CLI::App& command, const std::string& name, Variable& variable, const std::string& help) {
-  const std::function<void(const std::string&)> read = [&variable, name](const std::string& text) {
-    variable = number_from<Number>(text, name);
-  };
-  return command.add_option_function(name, read, help);
-}
-
 }  // namespace
-
-void check_not_empty(std::string_view option, std::string_view value) {
-  if (value.empty()) refuse(option, value, "a value");
-}
-
-CLI::Option* add_file(CLI::App& command, const std::string& name, std::string& variable, const std::string& help) {
-  const auto read = [&variable, name](const std::string& value) {
-    require(!value.empty(), [&] { return name + " is empty, expected a file's name"; });
-    variable = value;
-  };
-  return command.add_option_function<std::string>(name, read, help)->option_text("FILE");
-}
-
-CLI::Option* add_number(CLI::App& command, const std::string& name, int64_t& variable, const std::string& help) {
-  return add<int64_t>(command, name, variable, help)->option_text("INTEGER");
-}
-
-CLI::Option* add_number(CLI::App& command, const std::string& name, double& variable, const std::string& help) {
-  return add<double>(command, name, variable, help)->option_text("NUMBER");
-}
-
-CLI::Option* add_number(CLI::App& command, const std::string& name, std::optional<double>& variable,
-                        const std::string& help) {
-  return add<double>(command, name, variable, help)->option_text("NUMBER");
-}
-
-CLI::Option* add_number(CLI::App& command, const std::string& name, std::optional<int64_t>& variable,
-                        const std::string& help) {
-  return add<int64_t>(command, name, variable, help)->option_text("INTEGER");
-}
 
 int64_t number_of(std::string_view text, std::string_view option, int64_t least, int64_t most, std::string_view word) {
   int64_t number = 0;

@@ -1,47 +1,16 @@
 #pragma once
 
-#include <CLI/App.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include "adjoin/train/workers.hpp"
 
 namespace adjoin::cli {
-
-/// Throws: InvalidArgument for the empty value of an option
-void check_not_empty(std::string_view option, std::string_view value);
-
-/// An option whose value is a text. If "" means that it is not given, it cannot be given.
-template <class Variable>
-CLI::Option* add_text(CLI::App& command, const std::string& name, Variable& variable, const char* what,
-                      const std::string& help) {
-  CLI::Option* option = command.add_option(name, variable, help)->option_text(what);
-  if constexpr (std::is_same_v<Variable, std::string>)
-    if (variable.empty() && name.starts_with("--"))
-      option->each([name](const std::string& value) { check_not_empty(name, value); });
-  return option;
-}
-
-/// An option whose value is a file to write. Throws (when it is read): InvalidArgument for ""
-CLI::Option* add_file(CLI::App& command, const std::string& name, std::string& variable, const std::string& help);
-
-/// An option whose value is exactly one whole decimal number: not "", not "0x10", not "3 " ("010" is ten).
-/// Throws (when it is read): InvalidArgument, with the name of the option.
-CLI::Option* add_number(CLI::App& command, const std::string& name, int64_t& variable, const std::string& help);
-
-/// The same for a decimal number that may have a fraction and a power of ten.
-CLI::Option* add_number(CLI::App& command, const std::string& name, double& variable, const std::string& help);
-CLI::Option* add_number(CLI::App& command, const std::string& name, std::optional<double>& variable,
-                        const std::string& help);
-CLI::Option* add_number(CLI::App& command, const std::string& name, std::optional<int64_t>& variable,
-                        const std::string& help);
 
 using train::kMostThreads;
 

@@ -17,12 +17,10 @@
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/wrap.hpp"
 #include "adjoin/comm/launch.hpp"
-#include "adjoin/hugging_face/pretrained.hpp"
 #include "adjoin/store/messages.hpp"
+#include "adjoin/task/configuration_file.hpp"
 #include "adjoin/task/traced_steps.hpp"
 #include "adjoin/train/resume.hpp"
-#include "adjoin/train/saved_model.hpp"
-#include "adjoin/train/tasks.hpp"
 
 namespace adjoin::cli {
 namespace {
@@ -120,19 +118,30 @@ Program::Program() {
 }
 
 CLI::App* add_command(Program& program, CLI::App& parent, const std::string& name, const std::string& description,
-                      std::function<void()> run) {
+                      std::function<void()> run, std::initializer_list<OptionRow> rows) {
   CLI::App* command = parent.add_subcommand(name, description);
   auto file = std::make_shared<std::string>();
-  add_text(*command, "--config", *file, "FILE",
-           "TOML file whose keys are these options' names; the command line overrides it");
+  add_options(program, *command,
+              {text("--config", *file, "FILE",
+                    "TOML file whose keys are these options' names; the command line overrides it")});
+  add_options(program, *command, rows);
   command->final_callback([&program, command, file, run = std::move(run)] {
     program.action = [=, &program] {
       if (!file->empty()) program.given_by_file = apply_config_file(*command, *file);
       warn_of_host_memory(*command);
+      for (const auto& check : program.checks[command]) check();
       run();
     };
   });
   return command;
+}
+
+void add_options(Program& program, CLI::App& command, std::initializer_list<OptionRow> rows, const std::string& group) {
+  for (const OptionRow& row : rows) {
+    CLI::Option* option = row.add(command);
+    if (!group.empty()) option->group(group);
+    if (row.check) program.checks[&command].push_back(row.check);
+  }
 }
 
 Configuration GivenConfiguration::resolve() const {
@@ -147,7 +156,7 @@ Configuration GivenConfiguration::resolve() const {
   const bool is_named = is_given("--preset"), begins = run.empty() && !values.from.empty();
   require(run.empty() || !is_given("--from") || values.resume == "auto",
           "--from begins a new training and --resume continues one: give only one of them");
-  Configuration resolved = begins ? train::model_folder({values.from})->beginning()
+  Configuration resolved = begins ? train::begun_from(values.from)
                            : run.empty()
                                ? train::configuration_of(is_named ? values.preset : train::default_preset(values.model))
                                : train::configuration_to_resume(run, values.step);
@@ -172,7 +181,7 @@ Configuration GivenConfiguration::resolve() const {
   if (values.resume == "auto" && train::traced_steps_are_past(resolved)) resolved.trace.clear();
   require(!begins || resolved.context == 0 || resolved.sequence <= resolved.context, [&] {
     return "--sequence " + std::to_string(resolved.sequence) + ": is longer than the model allows, as " +
-           train::model_folder({values.from})->limit_of_tokens();
+           train::limit_of_beginning(values.from);
   });
   train::validate(resolved);
   return resolved;
@@ -222,10 +231,6 @@ std::string preset_table() {
 
 namespace {
 
-std::string help_of(const Field& field) {
-  return std::string(field.help) + " [" + text_of(field, Configuration{}) + "]";
-}
-
 /// Refuses a value that the field cannot have as soon as it is read, before a model is opened.
 CLI::Option* checked(CLI::Option* option, const Field& field) {
   return option->each([&field](const std::string& text) {
@@ -240,8 +245,8 @@ CLI::Option* checked(CLI::Option* option, const Field& field) {
 /// The option for a field of train::Configuration whose value is one of some words.
 CLI::Option* add_word(CLI::App& command, std::string_view name, std::string& word) {
   const Field& field = train::field_named(name);
-  return checked(command.add_option(train::option_of(name), word, help_of(field))->option_text(metavariable(field)),
-                 field);
+  const OptionRow row = text(train::option_of(name), word, "", std::string(field.help));
+  return checked(row.add(command)->option_text(metavariable(field)), field);
 }
 
 }  // namespace
@@ -250,7 +255,7 @@ void add_layout_options(CLI::App& command, const std::vector<std::pair<std::stri
                         train::ModelUse& use) {
   const auto add = [&](std::string_view name, int64_t& variable) {
     const Field& field = train::field_named(name);
-    checked(add_number(command, train::option_of(name), variable, help_of(field)), field)->group("Layout");
+    checked(number(train::option_of(name), variable, std::string(field.help)).add(command), field)->group("Layout");
   };
   for (const auto& [axis, size] : axes) add(axis, *size);
   add_word(command, "backend", use.backend)->group("Layout");
@@ -258,8 +263,9 @@ void add_layout_options(CLI::App& command, const std::vector<std::pair<std::stri
   add("threads_per_rank", use.threads_per_rank);
 }
 
-void add_host_memory(CLI::App& command, std::string& word) {
-  add_word(command, "host_memory", word);
+OptionRow host_memory_row(std::string& word) {
+  return {[&word](CLI::App& command) { return add_word(command, "host_memory", word); },
+          [&word] { (void)host_memory_of(word); }};
 }
 
 HostMemory host_memory_of(const std::string& word) {
@@ -268,10 +274,17 @@ HostMemory host_memory_of(const std::string& word) {
   return word == "auto" ? host_memory_from_environment() : host_memory_named(word, "--host-memory");
 }
 
-void add_step(CLI::App& command, int64_t& step) {
-  add_number(command, "--step", step,
-             "Step of the run's checkpoint to use (adjoin checkpoint lists them); 0: the finished model, or the newest "
-             "checkpoint [0]");
+OptionRow model_row(std::string& folder) {
+  return text("--model", folder, "DIR", "Output folder of a training run, or a folder of Hugging Face's transformers",
+              /*is_required=*/true);
+}
+
+OptionRow step_row(int64_t& step) {
+  return number(
+      "--step", step,
+      "Step of the run's checkpoint to use (adjoin checkpoint lists them); 0: the finished model, or the newest "
+      "checkpoint",
+      0);
 }
 
 void require_given(const std::string& value, std::string_view option) {

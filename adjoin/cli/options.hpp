@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "adjoin/cli/commands.hpp"
+#include "adjoin/cli/option_rows.hpp"
 #include "adjoin/comm/contract/host_memory.hpp"
 #include "adjoin/task/configuration.hpp"
 #include "adjoin/task/grid_sizes.hpp"
@@ -15,10 +16,14 @@
 namespace adjoin::cli {
 
 /// A subcommand with `--config FILE`: a TOML file whose keys are the option names without leading dashes. The command line has
-/// priority over it. `run` is called after the file was read.
+/// priority over it. `run` is called after the file was read and the rows were checked.
 /// Throws (when it runs): InvalidArgument for a file that is not TOML, an unknown key or a value of the wrong type.
 CLI::App* add_command(Program& program, CLI::App& parent, const std::string& name, const std::string& description,
-                      std::function<void()> run);
+                      std::function<void()> run, std::initializer_list<OptionRow> rows = {});
+
+/// Adds further options to a command, in a group of its help text if that has a name.
+void add_options(Program& program, CLI::App& command, std::initializer_list<OptionRow> rows,
+                 const std::string& group = "");
 
 /// The configuration that options fill; resolve() completes it.
 struct GivenConfiguration {
@@ -40,12 +45,13 @@ std::string preset_table();
 /// Adds options such as --dp and --tp, --backend, --host-memory and --threads-per-rank, which write into the arguments.
 void add_layout_options(CLI::App& command, const std::vector<std::pair<std::string_view, int64_t*>>& axes,
                         train::ModelUse& use);
-/// Adds --host-memory for commands that launch workers without a configuration; host_memory_of() reads the value.
-void add_host_memory(CLI::App& command, std::string& word);
+/// --host-memory for commands that launch workers without a configuration; host_memory_of() reads the value.
+OptionRow host_memory_row(std::string& word);
 HostMemory host_memory_of(const std::string& word);
 
-/// Adds --step for commands that use a run's model.
-void add_step(CLI::App& command, int64_t& step);
+/// --model and --step for commands that use a model.
+OptionRow model_row(std::string& folder);
+OptionRow step_row(int64_t& step);
 
 /// Throws: InvalidArgument "--NAME is needed" where a value is empty.
 void require_given(const std::string& value, std::string_view option);

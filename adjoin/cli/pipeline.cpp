@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/cli/schedule_options.hpp"
 #include "adjoin/pipeline/picture.hpp"
@@ -66,10 +65,7 @@ void run_pipeline(const PipelineOptions& options) {
   check_files(options);
   const PipelineReport report = report_of(options);
   write_files(options, report);
-  if (options.json)
-    print_pipeline_json(report);
-  else
-    print_pipeline(report);
+  (options.json ? print_pipeline_json : print_pipeline)(report);
 }
 
 }  // namespace
@@ -79,15 +75,16 @@ void add_pipeline(Program& program) {
   CLI::App* command = add_command(program, program.app, "pipeline",
                                   "Show when each rank of a pipeline does what, and how long it is idle",
                                   [options] { run_pipeline(*options); });
-  add_schedule_options(*command, *options, "any unit");
-  add_number(*command, "--transfer", options->transfer,
-             "Cost of sending a result to another rank, while both continue computing [0]");
-  add_file(*command, "--svg", options->svg, "Draw it, up to 20000 actions");
-  add_file(*command, "--csv", options->csv,
-           "Write it as a table, which this command, training and PyTorch's pipelines read");
-  command->add_flag("--json", options->json,
-                    "Print one JSON object: schedule, ranks, stages, microbatches, actions, makespan, bubble, "
-                    "bubble_formula (null where none holds), most_in_flight (of each rank) [false]");
+  add_schedule_options(program, *command, *options, "any unit");
+  add_options(
+      program, *command,
+      {number("--transfer", options->transfer,
+              "Cost of sending a result to another rank, while both continue computing"),
+       file("--svg", options->svg, "Draw it, up to 20000 actions"),
+       file("--csv", options->csv, "Write it as a table, which this command, training and PyTorch's pipelines read"),
+       flag("--json", options->json,
+            "Print one JSON object: schedule, ranks, stages, microbatches, actions, makespan, bubble, "
+            "bubble_formula (null where none holds), most_in_flight (of each rank)")});
 }
 
 }  // namespace adjoin::cli

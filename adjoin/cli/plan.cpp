@@ -73,14 +73,15 @@ void say_that_it_plans(const plan::PlanRequest& request) {
              text_of_seconds(request.measuring_seconds));
 }
 
-void add_plan_options(CLI::App& command, PlanOptions& options, const std::string& group) {
-  add_number(command, "--ranks", options.ranks,
-             "Ranks of the job, whose layout a plan then decides: --dp, --ep, --pp, --cp, --tp and --sp, and those of "
-             "--cp-method, --zero, --pipeline, --chunks, --microbatches and --recompute that are not given")
-      ->group(group);
-  add_text(command, "--memory", options.memory, "BYTES",
-           "Bytes of tensors that each rank may have, as in 512M or 2G [any]")
-      ->group(group);
+void add_plan_options(Program& program, CLI::App& command, PlanOptions& options, const std::string& group) {
+  add_options(
+      program, command,
+      {number("--ranks", options.ranks,
+              "Ranks of the job, whose layout a plan then decides: --dp, --ep, --pp, --cp, --tp and --sp, and those of "
+              "--cp-method, --zero, --pipeline, --chunks, --microbatches and --recompute that are not given"),
+       option("--memory", "BYTES", "Bytes of tensors that each rank may have, as in 512M or 2G [any]",
+              [&options](const std::string& value) { options.memory = value; })},
+      group);
 }
 
 namespace {
@@ -94,7 +95,6 @@ struct PlanCommand {
 
 void run_plan(PlanCommand& command) {
   plan::PlanRequest request = command.plan.request(*command.given);
-  check_least("--lines", command.lines, 0);
   train::Configuration configuration = command.given->resolve();
   require_given(configuration.data, "--data");
   if (!is_given(*command.given, "stages")) configuration.stages.clear();  // those of a resumed run belong to its layout
@@ -129,19 +129,17 @@ void add_plan(Program& program) {
       add_command(program, program.app, "plan",
                   "Show which layouts a training can use on a number of ranks, and how long a step takes on each",
                   [options] { run_plan(*options); });
-  add_plan_options(*command, options->plan, "Plan");
-  add_number(*command, "--hosts", options->plan.hosts,
-             "Hosts like this machine that share the ranks, on a network that --alpha and --beta describe [1]")
-      ->group("Plan");
-  add_number(*command, "--alpha", options->plan.alpha, "Seconds that a message between two hosts takes, as 5e-6")
-      ->group("Plan");
-  add_number(*command, "--beta", options->plan.beta,
-             "Seconds that each of its bytes adds, as 8e-11 for 100 Gbit/s, which all ranks of a host share")
-      ->group("Plan");
-  command
-      ->add_flag("--measure", options->plan.measures,
-                 "Measure this machine again; without it, earlier measurements in the cache's folder are used [false]")
-      ->group("Plan");
+  add_plan_options(program, *command, options->plan, "Plan");
+  add_options(
+      program, *command,
+      {number("--hosts", options->plan.hosts,
+              "Hosts like this machine that share the ranks, on a network that --alpha and --beta describe [1]"),
+       number("--alpha", options->plan.alpha, "Seconds that a message between two hosts takes, as 5e-6"),
+       number("--beta", options->plan.beta,
+              "Seconds that each of its bytes adds, as 8e-11 for 100 Gbit/s, which all ranks of a host share"),
+       flag("--measure", options->plan.measures,
+            "Measure this machine again; without it, earlier measurements in the cache's folder are used")},
+      "Plan");
   command
       ->add_option_function<std::string>(
           "--check",
@@ -154,14 +152,13 @@ void add_plan(Program& program) {
       ->default_str("")
       ->option_text("[COUNT]")
       ->group("Plan");
-  add_number(*command, "--lines", options->lines, "Layouts to print of each list; 0: all [20]")->group("Plan");
-  command
-      ->add_flag(
-          "--json", options->json,
-          "Print one JSON object: layouts and too_large, of each options and their values, step_seconds, "
-          "samples_per_second, computing, communicating, bubble, memory_bytes, checkpoint_bytes, and with --check "
-          "measured_step_seconds and measured_memory_bytes; choices [false]")
-      ->group("Plan");
+  add_options(program, *command,
+              {number("--lines", options->lines, "Layouts to print of each list; 0: all", 0),
+               flag("--json", options->json,
+                    "Print one JSON object: layouts and too_large, of each options and their values, step_seconds, "
+                    "samples_per_second, computing, communicating, bubble, memory_bytes, checkpoint_bytes, and with "
+                    "--check measured_step_seconds and measured_memory_bytes; choices")},
+              "Plan");
   options->given =
       add_configuration_options(*command, {"Data", "Model", "Training", "Layout", "save", "resume", "step"});
   command->footer(preset_table());

@@ -26,6 +26,6 @@ struct PlanOptions {
 void say_that_it_plans(const plan::PlanRequest& request);
 
 /// Adds --ranks and --memory to a group of the help text.
-void add_plan_options(CLI::App& command, PlanOptions& options, const std::string& group);
+void add_plan_options(Program& program, CLI::App& command, PlanOptions& options, const std::string& group);
 
 }  // namespace adjoin::cli

@@ -8,7 +8,6 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/cli/line_reader.hpp"
-#include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/cli/output.hpp"
 #include "adjoin/comm/launch.hpp"
@@ -64,8 +63,6 @@ void answer(std::span<const train::Prediction> predictions, const PredictRequest
 }
 
 void run_predict(PredictRequest options, std::span<const std::string> texts) {
-  require_given(options.model, "--model");
-  check_least("--step", options.step, 0);
   if (options.command->count("--dp") == 0)
     options.grid.dp = std::max<int64_t>(1, mpi_job_size() / std::max<int64_t>(1, options.grid.tp));
   LineReader input(STDIN_FILENO);
@@ -83,26 +80,23 @@ void run_predict(PredictRequest options, std::span<const std::string> texts) {
 
 void add_predict(Program& program) {
   auto options = std::make_shared<PredictRequest>();
-  CLI::App* command = add_command(program, program.app, "predict",
-                                  "Print for each text its likeliest class and its probability, separated by a "
-                                  "tab; or how many bits a decoder needs for a byte of it",
-                                  [options, &program] { run_predict(*options, program.texts); });
-  options->command = command;
-  add_text(*command, "--model", options->model, "DIR",
-           "Output folder of a training run, or a folder of Hugging Face's transformers (required)");
-  add_step(*command, options->step);
-  command->add_flag("--all", options->all,
-                    "Print after it the other classes with their probabilities, the likeliest first; with --json "
-                    "probabilities, of each class by its name [false]");
-  command->add_flag(
-      "--json", options->json,
-      "Print one JSON object per line: label and probability, or bits_per_byte; of a text that the model does "
-      "not read at once also its tokens and tokens_at_once [false]");
-  add_text(*command, "text", program.texts, "TEXT ...",
-           "Texts; without any, each line of standard input is one, answered as it comes. A text that "
-           "begins with two dashes comes after --");
+  CLI::App* command = add_command(
+      program, program.app, "predict",
+      "Print for each text its likeliest class and its probability, separated by a tab; or how many bits a decoder "
+      "needs for a byte of it",
+      [options, &program] { run_predict(*options, program.texts); },
+      {model_row(options->model), step_row(options->step),
+       flag("--all", options->all,
+            "Print after it the other classes with their probabilities, the likeliest first; with --json "
+            "probabilities, of each class by its name"),
+       flag("--json", options->json,
+            "Print one JSON object per line: label and probability, or bits_per_byte; of a text that the model does "
+            "not read at once also its tokens and tokens_at_once"),
+       texts("text", program.texts, "TEXT ...",
+             "Texts; without any, each line of standard input is one, answered as it comes. A text that begins with "
+             "two dashes comes after --")});
+  options->command = program.takes_texts = command;
   add_layout_options(*command, {{"dp", &options->grid.dp}, {"tp", &options->grid.tp}}, *options);
-  program.takes_texts = command;
 }
 
 }  // namespace adjoin::cli

@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/report/watch.hpp"
 
@@ -19,28 +18,26 @@ struct ReportOptions {
 
 void add_report(Program& program) {
   auto options = std::make_shared<ReportOptions>();
-  CLI::App* command = add_command(
-      program, program.app, "report",
-      "Write one HTML page about training runs: their curves in common charts, each rank's time and memory, "
-      "layout, configuration and machine",
-      [options] {
-        require(!options->runs.empty(), "DIR is needed");
-        if (prints()) report::write_report(options->runs, options->out);
-      });
-  add_text(*command, "runs", options->runs, "DIR ...", "Output folders of training runs (required)");
-  add_file(*command, "--out", options->out, "The page; an earlier report there is replaced [report.html]");
+  add_command(program, program.app, "report",
+              "Write one HTML page about training runs: their curves in common charts, each rank's time and memory, "
+              "layout, configuration and machine",
+              [options] {
+                require(!options->runs.empty(), "DIR is needed");
+                if (prints()) report::write_report(options->runs, options->out);
+              },
+              {texts("runs", options->runs, "DIR ...", "Output folders of training runs (required)"),
+               file("--out", options->out, "The page; an earlier report there is replaced")});
 }
 
 void add_watch(Program& program) {
   auto folder = std::make_shared<std::string>();
-  CLI::App* command = add_command(program, program.app, "watch",
-                                  "Follow a training run from another terminal until it ends; the exit code is 1 if it "
-                                  "ends without a result",
-                                  [folder] {
-                                    require_given(*folder, "DIR");
-                                    if (prints()) report::watch(*folder);
-                                  });
-  add_text(*command, "run", *folder, "DIR", "Output folder of the training run (required)");
+  add_command(program, program.app, "watch",
+              "Follow a training run from another terminal until it ends; the exit code is 1 if it ends without a "
+              "result",
+              [folder] {
+                if (prints()) report::watch(*folder);
+              },
+              {text("run", *folder, "DIR", "Output folder of the training run", /*is_required=*/true)});
 }
 
 }  // namespace adjoin::cli

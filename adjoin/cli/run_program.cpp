@@ -53,10 +53,10 @@ std::string loaded_libtorch() {
          (is_found ? " in " + std::filesystem::path(found.dli_fname).parent_path().string() : "");
 }
 
-int run(int argc, char** argv) {
+int run(int argc, char** argv, void (*add)(Program&)) {
   Program program;
   program.app.set_version_flag("--version", std::string("adjoin ") + kVersion + "\nLibTorch " + loaded_libtorch());
-  add_commands(program);
+  add(program);
   try {
     parse(program, {argv + 1, argv + argc});
   } catch (const CLI::Success& wish) {  // --help and --version
@@ -79,11 +79,11 @@ void add_commands(Program& program) {
     add(program);
 }
 
-int run_program(int argc, char** argv) {
+int run_program(int argc, char** argv, void (*add)(Program&)) {
   std::signal(SIGXFSZ, SIG_IGN);  // writing beyond a file size limit is then an error that names the file
   try {
     int code = 0;
-    train::with_adjoin_errors([&] { code = run(argc, argv); });
+    train::with_adjoin_errors([&] { code = run(argc, argv, add); });
     return code;
   } catch (const train::Interrupted& error) {
     return fail(kSignal + error.signal(), error.what());

@@ -47,21 +47,19 @@ void check_name(const std::string& name) {
 
 }  // namespace
 
-void add_schedule_options(CLI::App& command, ScheduleOptions& options, const std::string& unit) {
-  const auto value = [](double cost) { return " [" + shortest_text(cost) + "]"; };
-  add_text(command, "schedule", options.schedule, "SCHEDULE",
-           "gpipe, 1f1b, interleaved, zb-h1, or a FILE.csv: one line per rank, cells as in 0F3 (stage, action, "
-           "micro-batch)");
-  add_number(command, "--ranks", options.ranks, "Ranks of the pipeline [4; those of the file]");
-  add_number(command, "--microbatches", options.micro_batches, "Micro-batches of a step [8; those of the file]");
-  add_number(command, "--chunks", options.chunks, "Stages of each rank, only with interleaved [2]");
-  add_number(command, "--forward", options.costs.forward,
-             "Cost of a micro-batch for a rank in the forward passes of all of its stages, in " + unit +
-                 value(options.costs.forward));
-  add_number(command, "--backward", options.costs.input,
-             "… in the gradients of the inputs of its stages" + value(options.costs.input));
-  add_number(command, "--weight", options.costs.weight,
-             "… in the gradients of the weights of its stages" + value(options.costs.weight));
+void add_schedule_options(Program& program, CLI::App& command, ScheduleOptions& options, const std::string& unit) {
+  add_options(
+      program, command,
+      {text("schedule", options.schedule, "SCHEDULE",
+            "gpipe, 1f1b, interleaved, zb-h1, or a FILE.csv: one line per rank, cells as in 0F3 (stage, action, "
+            "micro-batch)"),
+       number("--ranks", options.ranks, "Ranks of the pipeline [4; those of the file]"),
+       number("--microbatches", options.micro_batches, "Micro-batches of a step [8; those of the file]"),
+       number("--chunks", options.chunks, "Stages of each rank, only with interleaved [2]"),
+       number("--forward", options.costs.forward,
+              "Cost of a micro-batch for a rank in the forward passes of all of its stages, in " + unit),
+       number("--backward", options.costs.input, "… in the gradients of the inputs of its stages"),
+       number("--weight", options.costs.weight, "… in the gradients of the weights of its stages")});
 }
 
 void check_cost(const char* option, double cost, double most) {

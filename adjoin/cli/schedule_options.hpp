@@ -17,7 +17,7 @@ struct ScheduleOptions {
 };
 
 /// Adds SCHEDULE, --ranks, --microbatches, --chunks, --forward, --backward and --weight. `unit` is the unit of the costs.
-void add_schedule_options(CLI::App& command, ScheduleOptions& options, const std::string& unit);
+void add_schedule_options(Program& program, CLI::App& command, ScheduleOptions& options, const std::string& unit);
 
 /// Throws: InvalidArgument such as "--forward is 1e15, expected 0 to 1e+12"; also for NaN.
 void check_cost(const char* option, double cost, double most);

@@ -97,30 +97,28 @@ void run_tokenize(const TokenizeOptions& options) {
 
 void add_tokenize(Program& program) {
   auto options = std::make_shared<TokenizeOptions>();
-  CLI::App* command =
-      add_command(program, program.app, "tokenize",
-                  "Write documents as tokens into a folder, to train a language model on. Without --out: "
-                  "read one text per line and print its ids, one line per text. A special token in a text is one "
-                  "id, and none are added around the text",
-                  [options] { run_tokenize(*options); });
-  add_text(*command, "--out", options->out, "DIR",
-           "New folder for the tokens: vocab.model, train.tokens and test.tokens");
-  add_text(*command, "--data", options->source.data, "PATH",
-           "Documents: the paragraphs of a text file, the rows of a .csv, .tsv or .jsonl file, each also .gz, the "
-           ".txt files of a folder and the rows of its tables, all texts of a folder without these, or \"sample\" "
-           "(required with --out)");
-  add_text(*command, "--test", options->source.test, "PATH",
-           "Documents of the test part; without it the test part of a folder with train and test files, else the "
-           "last 5 % are held out");
-  add_text(*command, "--text-column", options->source.text_column, "NAME",
-           "Name of the column of texts; without it \"text\" or \"review\"");
-  add_text(
-      *command, "--vocab", options->vocab, "FILE",
-      "bytes; subword, which is learned from the training part; the vocab.model of another such folder; or a tokenizer "
-      "of Hugging Face's transformers, its folder or its tokenizer.json [subword]. Without --out it is required, and "
-      "may also be a WordPiece vocabulary, one piece per line");
-  add_number(*command, "--vocabulary-size", options->vocabulary_size,
-             "Pieces of a vocabulary of subwords, the 256 bytes among them [8000]");
+  add_command(
+      program, program.app, "tokenize",
+      "Write documents as tokens into a folder, to train a language model on. Without --out: read one text per line "
+      "and "
+      "print its ids, one line per text. A special token in a text is one id, and none are added around the text",
+      [options] { run_tokenize(*options); },
+      {text("--out", options->out, "DIR", "New folder for the tokens: vocab.model, train.tokens and test.tokens"),
+       text("--data", options->source.data, "PATH",
+            "Documents: the paragraphs of a text file, the rows of a .csv, .tsv or .jsonl file, each also .gz, the "
+            ".txt files of a folder and the rows of its tables, all texts of a folder without these, or \"sample\" "
+            "(required with --out)"),
+       text("--test", options->source.test, "PATH",
+            "Documents of the test part; without it the test part of a folder with train and test files, else the last "
+            "5 % are held out"),
+       text("--text-column", options->source.text_column, "NAME",
+            "Name of the column of texts; without it \"text\" or \"review\""),
+       text("--vocab", options->vocab, "FILE",
+            "bytes; subword, which is learned from the training part; the vocab.model of another such folder; or a "
+            "tokenizer of Hugging Face's transformers, its folder or its tokenizer.json [subword]. Without --out it is "
+            "required, and may also be a WordPiece vocabulary, one piece per line"),
+       number("--vocabulary-size", options->vocabulary_size,
+              "Pieces of a vocabulary of subwords, the 256 bytes among them")});
 }
 
 }  // namespace adjoin::cli

@@ -58,18 +58,18 @@ void add_train(Program& program) {
       add_command(program, program.app, "train", "Train a classifier of texts, or a decoder that writes them",
                   [train] { run_train(*train); });
   train->given = add_configuration_options(*command, {"Data", "Model", "Training", "Layout", "Output"});
-  add_plan_options(*command, train->plan, "Layout");
+  add_plan_options(program, *command, train->plan, "Layout");
   command
       ->add_flag("--dry-run", train->is_dry,
                  "Train nothing and write only the cache of tokens: print the plan, and each rank's parameters, "
                  "memory and collective operations of a step, measured part by part")
       ->group("Output");
-  command
-      ->add_flag("--json", train->json,
-                 "With --dry-run: print one JSON object: layout, largest_micro_batch in tokens, with experts "
-                 "full_experts_bytes, and ranks, of each rank, parameters, weight_bytes, gradient_bytes, moment_bytes, "
-                 "activation_bytes, peak_memory_bytes, checkpoint_bytes and calls [false]")
-      ->group("Output");
+  add_options(program, *command,
+              {flag("--json", train->json,
+                    "With --dry-run: print one JSON object: layout, largest_micro_batch in tokens, with experts "
+                    "full_experts_bytes, and ranks, of each rank, parameters, weight_bytes, gradient_bytes, "
+                    "moment_bytes, activation_bytes, peak_memory_bytes, checkpoint_bytes and calls")},
+              "Output");
   command->footer(preset_table());
 }
 

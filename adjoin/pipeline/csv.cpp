@@ -13,11 +13,6 @@ namespace {
 constexpr std::string_view kSpace = " \t\r";
 constexpr std::string_view kOverlap = ")OVERLAP_F_B";
 
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = std::min(text.find_first_not_of(kSpace), text.size());
-  return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
-}
-
 /// Removes the number at the beginning of a text and returns it in `number`. False where there is none that is valid in
 /// a schedule.
 bool take_number(std::string_view& text, int& number) {
@@ -81,7 +76,7 @@ class Reader {
     for (size_t begin = 0; begin <= line.size();) {
       const size_t end = std::min(line.find(',', begin), line.size());
       ++column_;
-      add_cell(trimmed(line.substr(begin, end - begin)));
+      add_cell(trimmed(line.substr(begin, end - begin), kSpace));
       begin = end + 1;
     }
   }
@@ -100,7 +95,7 @@ class Reader {
       return add_action(cell, cell);
     while (!rest.empty()) {
       const size_t end = std::min(rest.find(';'), rest.size());
-      add_action(trimmed(rest.substr(0, end)), cell);
+      add_action(trimmed(rest.substr(0, end), kSpace), cell);
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
   }

@@ -124,14 +124,14 @@ std::string bytes_text(double bytes) {
   return fixed(bytes, 0) + " bytes";
 }
 
-std::string draw_memory(const Run& run, const std::vector<plan::RankPlan>& plan) {
+std::string draw_memory(const Run& run, const std::vector<RankMemory>& plan) {
   std::vector<Bar> bars;
   for (const auto* rank : ranks_of(run)) {
     const auto peak = number_of(*rank, "peak_memory_bytes");
     if (!peak) continue;
     Bar bar{.label = name_of_rank(*rank), .text = bytes_text(*peak)};
     bar.segments.push_back({*peak, "class=\"measured\"", bar.label + ": at most " + bytes_text(*peak) + " of tensors"});
-    for (const plan::RankPlan& planned : plan)
+    for (const RankMemory& planned : plan)
       if (bar.label == "rank " + std::to_string(planned.rank)) {
         bar.mark = static_cast<double>(planned.highest);
         bar.mark_tip =

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/plan/step_plan.hpp"
+#include "adjoin/report/planned_memory.hpp"
 #include "adjoin/report/run.hpp"
 
 namespace adjoin::report {
@@ -17,7 +17,7 @@ std::string draw_times(const Run& run);
 
 /// The most memory of each rank's tensors, as one bar for each rank, beside the planned memory if there is a plan; "" where
 /// summary.json does not say it.
-std::string draw_memory(const Run& run, const std::vector<plan::RankPlan>& plan);
+std::string draw_memory(const Run& run, const std::vector<RankMemory>& plan);
 
 /// The place of each rank on the grid: a box for each rank, in the colour of its coordinate along pp; a picture for each part
 /// of the batch. "" where the configuration is not known or there are more than kMostBoxes ranks.

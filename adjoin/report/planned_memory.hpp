@@ -1,17 +1,23 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "adjoin/plan/step_plan.hpp"
 #include "adjoin/report/run.hpp"
 
 namespace adjoin::report {
 
+/// The bytes that a rank needs according to a plan.
+struct RankMemory {
+  int rank = 0;
+  int64_t highest = 0, checkpoint_copies = 0;  // as in plan::RankPlan
+};
+
 /// What a run's ranks need according to a plan, or why that is not known.
 struct PlannedMemory {
-  std::vector<plan::RankPlan> ranks{};  // only `rank`, `highest` and `checkpoint_copies` are set
+  std::vector<RankMemory> ranks{};
   std::string trouble{};
 };
 

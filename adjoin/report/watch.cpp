@@ -27,7 +27,6 @@
 #include "adjoin/train/progress.hpp"
 #include "adjoin/train/resume.hpp"
 #include "adjoin/train/run_files.hpp"
-#include "adjoin/train/saved_model.hpp"
 
 namespace adjoin::report {
 namespace {

@@ -183,6 +183,10 @@ bool beginning_decides(const Field& field);
 /// Throws: InvalidArgument, in one line with the option, what was expected and what was given.
 void validate(const Configuration& configuration);
 
+/// Throws: InvalidArgument, in a sentence that begins with `where`, for the configuration of a task of one's own, which the
+/// program does not know
+void check_known(const Configuration& configuration, const std::string& where);
+
 /// One key for each field that concerns the run, and "task" for a task of one's own.
 nlohmann::ordered_json to_json(const Configuration& configuration);
 

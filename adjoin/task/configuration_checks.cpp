@@ -164,4 +164,12 @@ void validate(const Configuration& c) {
   if (c.task.empty()) check_model(c);
 }
 
+void check_known(const Configuration& configuration, const std::string& where) {
+  require(configuration.task.empty(), [&] {
+    return where + ": is of the task \"" + configuration.task +
+           "\" of another program, which alone can continue, evaluate and use it (train::train, train::evaluate, "
+           "train::predict); adjoin report, watch and checkpoint read its runs";
+  });
+}
+
 }  // namespace adjoin::train

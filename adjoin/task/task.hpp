@@ -163,10 +163,6 @@ void check_output_shape(const models::Segment& segment, const at::Tensor& output
 /// Throws: InvalidArgument where the samples of a task of one's own have too few rows for the configuration's --cp, or none
 void check_rows(const Configuration& configuration, const Task& task);
 
-/// Throws: InvalidArgument, in a sentence that begins with `where`, for the configuration of a task of one's own, which the
-/// program does not know
-void check_known(const Configuration& configuration, const std::string& where);
-
 /// Makes a task, in each process of a job.
 using TaskMaker = std::function<std::unique_ptr<Task>(const Configuration& configuration)>;
 

@@ -4,11 +4,22 @@
 #include <system_error>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/hugging_face/pretrained.hpp"
 #include "adjoin/store/checkpoint.hpp"
 #include "adjoin/store/checkpoint_folders.hpp"
+#include "adjoin/store/read_checkpoint.hpp"
 #include "adjoin/task/configuration_file.hpp"
+#include "adjoin/task/task.hpp"
 
 namespace adjoin::train {
+
+Configuration begun_from(const std::string& folder) {
+  return model_folder({folder})->beginning();
+}
+
+std::string limit_of_beginning(const std::string& folder) {
+  return model_folder({folder})->limit_of_tokens();
+}
 
 std::string run_to_resume(const std::string& resume, const std::string& out) {
   if (resume != "auto") return resume;

@@ -3,11 +3,18 @@
 #include <cstdint>
 #include <string>
 
-#include "adjoin/store/read_checkpoint.hpp"
 #include "adjoin/task/configuration.hpp"
-#include "adjoin/task/task.hpp"
 
 namespace adjoin::train {
+
+class Task;
+struct CheckpointChoice;
+
+/// The configuration of a training that begins with the model in a folder: its model, and the recipe for it.
+/// Throws: InvalidArgument where the folder holds no model
+Configuration begun_from(const std::string& folder);
+/// The entry of that model that limits the length of a text: "FOLDER/config.json has "max_position_embeddings": 512".
+std::string limit_of_beginning(const std::string& folder);
 
 /// The run that `--resume` names: a folder; with "auto" the folder that `--out` names if it holds a checkpoint, else "".
 /// Throws: InvalidArgument for "auto" without `out`

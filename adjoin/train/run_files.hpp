@@ -7,9 +7,10 @@
 #include <string>
 
 #include "adjoin/task/configuration.hpp"
-#include "adjoin/task/task.hpp"
 
 namespace adjoin::train {
+
+class Task;
 
 /// The files of a run's output folder, besides its model and its checkpoints.
 inline constexpr const char *kMetrics = "metrics.jsonl", *kSummary = "summary.json", *kRunFile = "run.json",

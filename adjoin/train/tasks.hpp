@@ -8,6 +8,7 @@
 
 #include "adjoin/task/configuration.hpp"
 #include "adjoin/task/task.hpp"
+#include "adjoin/train/resume.hpp"
 
 namespace adjoin::train {
 

@@ -18,16 +18,6 @@ using ::testing::StartsWith;
 
 constexpr const char* kReviews = "text,label\na good film,1\na bad film,0\nvery good,1\nvery bad,0\n";
 
-/// Exit code 2 and one line that begins with "adjoin: "; mpirun adds words of its own.
-void expect_refused(const Outcome& outcome, const std::string& expected, bool under_mpirun = false) {
-  EXPECT_EQ(outcome.code, 2) << outcome.err;
-  EXPECT_EQ(outcome.out, "");
-  std::vector<std::string> lines = lines_of(outcome.err);
-  if (under_mpirun) std::erase_if(lines, [](const std::string& line) { return !line.starts_with("adjoin: "); });
-  ASSERT_EQ(lines.size(), 1u) << outcome.err;
-  EXPECT_THAT(lines[0], AllOf(StartsWith("adjoin: "), HasSubstr(expected)));
-}
-
 class BadData : public testing::Test {
  protected:
   void refuses(const std::string& arguments, const std::string& expected, const Surroundings& where = {}) {
@@ -71,36 +61,6 @@ TEST_F(BadData, are_refused_with_file_and_line) {
 }
 
 TEST(Requests, of_the_other_commands_are_checked) {
-  expect_refused(run("bench moves --ranks 0"), "--ranks is 0, expected 1 to 1024");
-  expect_refused(run("bench moves --ranks ''"), "--ranks is empty, expected a whole decimal number");
-  expect_refused(run("bench moves --rows 0"), "--rows is 0, expected 1 to ");
-  expect_refused(run("bench moves --rows 65536 --columns 65537"),
-                 "--rows 65536 times --columns 65537 is more than 4294967296");
-  expect_refused(run("bench moves --ranks 3", {.ranks = 2}), "--ranks is 3, the MPI job has 2", /*under_mpirun=*/true);
-  expect_refused(run("bench attention --method rings"), "--method is rings, expected ring, ulysses, gathered or local");
-  for (const std::string given : {"1", "1.5", "nan", "inf"})
-    expect_refused(run("bench attention --dropout " + given),
-                   "--dropout is " + given + ", expected 0 or more and less than 1");
-  expect_refused(run("bench attention --length 65536 --heads 256 --dim 257"),
-                 "--length 65536 times --heads 256 times --dim 257 is more than 4294967296");
-  expect_refused(run("bench attention --method local --ranks 2"), "--ranks is 2, expected 1 for --method local");
-  expect_refused(run("bench attention --method local", {.ranks = 2}),
-                 "--method local takes one rank, the MPI job has 2", /*under_mpirun=*/true);
-  expect_refused(run("bench attention --method local --dropout 0.1"),
-                 "--dropout is given, but --method local has none");
-  expect_refused(run("bench layers --layer cnn"),
-                 "--layer is cnn, expected all, conv, max-pool, batch-norm, upsample, linear or network");
-  expect_refused(run("bench layers --cut depth"), "--cut is depth, expected batch, channels, height or width");
-  expect_refused(run("bench layers --size 1"), "--size is 1, expected 2 to 65536");
-  expect_refused(run("bench layers --batch 4294967296"),
-                 "--batch 4294967296 times --channels 64 is more than 4294967296");
-  expect_refused(run("bench matmul --product tt"), "--product is tt, expected nt, nn or tn");
-  for (const std::string given : {"0", "Auto", "1e3"})
-    expect_refused(run("bench matmul --chunk " + given), "--chunk is " + given + ", expected auto or 1 to 4294967296");
-  expect_refused(run("bench matmul --chunk ''"), "--chunk is empty, expected auto or 1 to 4294967296");
-  expect_refused(run("bench matmul --length 65536 --dim 65537"),
-                 "--length 65536 times --dim 65537 is more than 4294967296");
-  expect_refused(run("bench matmul --ranks 3", {.ranks = 2}), "--ranks is 3, the MPI job has 2", /*under_mpirun=*/true);
   expect_refused(run("--help", {.output = "/dev/full"}), "standard output: cannot be written");
   const TemporaryFolder folder;
   put(folder / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n");

@@ -44,8 +44,7 @@ TEST(HostMemory, is_told_of_by_the_doctor) {
 }
 
 TEST(HostMemory, is_refused_as_any_other_word) {
-  for (const char* command :
-       {"doctor", "bench collectives", "bench moves", "bench pipeline 1f1b", "train --data sample"}) {
+  for (const char* command : {"doctor", "bench collectives", "bench pipeline 1f1b", "train --data sample"}) {
     const Outcome outcome = run(std::string(command) + " --host-memory maybe");
     EXPECT_EQ(outcome.code, 2) << command;
     EXPECT_THAT(outcome.err, AllOf(HasSubstr("--host-memory is"), HasSubstr("maybe"), HasSubstr("auto, on")))

@@ -107,8 +107,8 @@ TEST(Program, names_the_unknown_key_of_a_configuration_file) {
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err,
               HasSubstr("run.toml:2: unknown key \"lairs\" (did you mean layers?); adjoin train --help lists"));
-  const Outcome nested = run("bench matmul --config '" + (folder / "run.toml").string() + "'");
-  EXPECT_THAT(nested.err, HasSubstr("run.toml:1: unknown key \"data\"; adjoin bench matmul --help lists"));
+  const Outcome nested = run("doctor --config '" + (folder / "run.toml").string() + "'");
+  EXPECT_THAT(nested.err, HasSubstr("run.toml:1: unknown key \"data\"; adjoin doctor --help lists"));
 }
 
 TEST(Program, tokenizes_a_line_into_a_line_of_ids) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -40,6 +41,8 @@ struct Surroundings {
   std::string output = "";          // where its standard output goes; "": to Outcome::out
   std::string limits{};             // "ulimit …;"
   int ranks = 0;                    // of an MPI job; 0: not under mpirun
+  const char* program = ADJOIN_PROGRAM;
+  void (*commands)(cli::Program&) = cli::add_commands;  // those of the program
 };
 
 inline std::string shell_quoted(const std::filesystem::path& path) {
@@ -112,7 +115,7 @@ class Running {
     if (in < 0 || out < 0 || err < 0) ::_exit(127);
     ::dup2(in, STDIN_FILENO), ::dup2(out, STDOUT_FILENO), ::dup2(err, STDERR_FILENO);
     ::close_range(STDERR_FILENO + 1, ~0u, 0);  // what the test holds open, as the other end of a pipe
-    const int code = cli::run_program(static_cast<int>(words.we_wordc), words.we_wordv);
+    const int code = cli::run_program(static_cast<int>(words.we_wordc), words.we_wordv, where.commands);
     std::cout.flush(), std::fflush(nullptr);
 #ifdef __SANITIZE_ADDRESS__
     std::exit(code);  // which looks for leaks
@@ -130,8 +133,8 @@ class Running {
            shell_quoted(folder_ / "cache") + " " +
            // OpenMPI keeps what it allocated until the process ends; our own leaks are looked for on threads.
            (where.ranks == 0 ? "" : "ASAN_OPTIONS=detect_leaks=0 ") + where.environment + " " +
-           (where.ranks == 0 ? "" : "'" ADJOIN_MPIEXEC "' -n " + std::to_string(where.ranks) + " ") +
-           "'" ADJOIN_PROGRAM "' " + arguments + " > " + shell_quoted(output_of(where)) + " 2> " +
+           (where.ranks == 0 ? "" : "'" ADJOIN_MPIEXEC "' -n " + std::to_string(where.ranks) + " ") + "'" +
+           where.program + "' " + arguments + " > " + shell_quoted(output_of(where)) + " 2> " +
            shell_quoted(folder_ / "err") + " < " + shell_quoted(where.input);
   }
 
@@ -149,6 +152,16 @@ inline Outcome run_well(const std::string& arguments, const Surroundings& where 
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
   return outcome;
+}
+
+/// Exit code 2 and one line that begins with "adjoin: "; mpirun adds words of its own.
+inline void expect_refused(const Outcome& outcome, const std::string& expected, bool under_mpirun = false) {
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  std::vector<std::string> lines = lines_of(outcome.err);
+  if (under_mpirun) std::erase_if(lines, [](const std::string& line) { return !line.starts_with("adjoin: "); });
+  ASSERT_EQ(lines.size(), 1u) << outcome.err;
+  EXPECT_THAT(lines[0], testing::AllOf(testing::StartsWith("adjoin: "), testing::HasSubstr(expected)));
 }
 
 /// What such a command prints with --json.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "adjoin/base/text.hpp"
 #include "adjoin/data/tokenizer/nfc.hpp"
 
 namespace adjoin::data {
@@ -28,8 +29,7 @@ std::string with_single_spaces(std::string_view text) {
 }
 
 std::string without_spaces_around(std::string_view text) {
-  const size_t begin = text.find_first_not_of(' ');
-  return begin == std::string_view::npos ? "" : std::string(text.substr(begin, text.find_last_not_of(' ') + 1 - begin));
+  return std::string(trimmed(text, " "));
 }
 
 /// The literal text that a part searches. Throws: InvalidArgument where it is a regular expression

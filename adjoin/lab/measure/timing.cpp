@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <thread>
 
 namespace adjoin::measure {
@@ -90,6 +91,15 @@ std::vector<Times> time_in_turns(const Communicator& world, std::span<const Cont
   std::vector<Times> times;
   for (const Measurement& measurement : all) times.push_back(measurement.times());
   return times;
+}
+
+double median_seconds(int64_t times, const Communicator& world, const std::function<void()>& work) {
+  const Contender contender{{work}};
+  return median(
+      time_in_turns(
+          world, {&contender, 1},
+          {.turns = static_cast<int>(times), .seconds = std::numeric_limits<double>::infinity(), .turn_seconds = 0})[0]
+          .all);
 }
 
 void let_threads_sleep(const Communicator& world) {

@@ -43,6 +43,9 @@ struct Times {
 std::vector<Times> time_in_turns(const Communicator& world, std::span<const Contender> contenders,
                                  const Effort& effort = {});
 
+/// The median of the seconds that `work` takes on all ranks, which begin at the same time.
+double median_seconds(int64_t times, const Communicator& world, const std::function<void()>& work);
+
 /// Waits until the threads of libraries sleep. Called by all ranks.
 void let_threads_sleep(const Communicator& world);
 

@@ -6,10 +6,11 @@
 #include <thread>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/lab/measure/timing.hpp"
 #include "adjoin/movement/postponed.hpp"
 #include "adjoin/parallel/pipeline.hpp"
 #include "adjoin/train/bench/benches.hpp"
-#include "adjoin/train/bench/side_by_side.hpp"
+#include "adjoin/train/workers.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -68,7 +69,7 @@ BenchPipelineResult bench_pipeline(const BenchPipelineOptions& options) {
       parallel::run_pipeline(options.schedule, world, work);
     };
     run(pipeline::equal_costs(options.schedule, {0, 0, 0}));  // runs once before, as the first use takes long
-    const double seconds = median_seconds(options.times, world, [&] { run(costs); });
+    const double seconds = measure::median_seconds(options.times, world, [&] { run(costs); });
     if (is_first_of_process(world)) result.measured = seconds;
   });
   return result;

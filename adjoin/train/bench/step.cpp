@@ -18,7 +18,6 @@
 #include "adjoin/texts/language_modelling.hpp"
 #include "adjoin/texts/text_classification.hpp"
 #include "adjoin/train/bench/benches.hpp"
-#include "adjoin/train/bench/side_by_side.hpp"
 #include "adjoin/train/stages.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "adjoin/train/workers.hpp"
@@ -187,7 +186,7 @@ BenchStepResult bench_step(const BenchStepOptions& options) {
     tokens = 0;
     BubbleMeter meter(stages.schedule);
     if (c.pp > 1) trainer.observe([&](const pipeline::Action& action, double seconds) { meter.note(action, seconds); });
-    const double seconds = median_seconds(options.steps, world, [&] {
+    const double seconds = measure::median_seconds(options.steps, world, [&] {
       meter.begin_step();
       train();
     });
@@ -199,7 +198,7 @@ BenchStepResult bench_step(const BenchStepOptions& options) {
         std::llround(static_cast<double>(tokens) / static_cast<double>(options.steps * c.batch)));
     measure::let_threads_sleep(world);
     products.run();
-    const double alone = median_seconds(options.steps, world, [&] { products.run(); });
+    const double alone = measure::median_seconds(options.steps, world, [&] { products.run(); });
     if (!is_first_of_process(world)) return;
     result.step_seconds = seconds;
     result.samples_per_second = static_cast<double>(c.batch) / seconds;

@@ -3,16 +3,22 @@
 #include <ATen/ops/ones.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/halo.hpp"
 #include "adjoin/movement/move.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
-#include "adjoin/train/bench/benches.hpp"
+#include "bench/layouts/command.hpp"
 
-namespace adjoin::train {
+namespace adjoin::bench {
 namespace {
+
+struct MovesOptions {
+  SideBySideOptions run{.workers = {}, .times = 21};
+  int64_t rows = 4096, columns = 4096;  // of a float32 matrix
+};
 
 using Shape = std::vector<int64_t>;
 
@@ -57,13 +63,13 @@ Pass bare_halo(const Shape& shape, const Grid& grid) {
   });
 }
 
-}  // namespace
-
-std::vector<Comparison> bench_moves(const BenchMovesOptions& options) {
+/// Times a move of the matrix from rows to columns, beside at::empty_like(x).copy_(x) by one worker with the threads of all. On
+/// a matrix of at most 256 x 256 it also times a prepared halo exchange of one row on each side, beside the bare exchange of
+/// the same boxes with a copy of the interior into a new tensor.
+std::vector<Comparison> bench_moves(const MovesOptions& options) {
   const int64_t ranks = options.run.workers.grid.ranks();
   require(options.rows >= ranks && options.columns >= ranks, [&] {
-    return "bench moves: expected a matrix of at least " + std::to_string(ranks) +
-           " rows and columns, one for each rank";
+    return "expected a matrix of at least " + std::to_string(ranks) + " rows and columns, one for each rank";
   });
   const Shape shape{options.rows, options.columns};
   const Shape small{std::max(ranks, std::min<int64_t>(options.rows, 256)), std::min<int64_t>(options.columns, 256)};
@@ -76,4 +82,28 @@ std::vector<Comparison> bench_moves(const BenchMovesOptions& options) {
                                      {"bare messages and a copy", on_grid(bare_halo, small)}}});
 }
 
-}  // namespace adjoin::train
+void run_moves(Command<MovesOptions>& c) {
+  check_product({{"--rows", c.rows}, {"--columns", c.columns}}, kMost);
+  const std::vector<Comparison> results = bench_moves(c);
+  if (!prints()) return;
+  const auto &repartition = results[0].results, &halo = results[1].results;
+  if (c.json) {
+    const Json row = {{"repartition_seconds", repartition[0].forward},
+                      {"copy_seconds", repartition[1].forward},
+                      {"halo_seconds", halo[0].forward},
+                      {"raw_halo_seconds", halo[1].forward}};
+    return void(std::puts(row.dump().c_str()));
+  }
+  for (const Comparison& result : results) print(result.results[0].name, result);
+}
+
+}  // namespace
+
+void add_moves(Program& program) {
+  const auto c = std::make_shared<Command<MovesOptions>>();
+  add_bench(program, "moves", "Time a repartition and a halo exchange, and bare copies and messages", c, run_moves,
+            {number("--rows", c->rows, "Rows of the float32 matrix"), number("--columns", c->columns, "Its columns")},
+            "one JSON object: repartition_seconds, copy_seconds, halo_seconds, raw_halo_seconds", /*least_times=*/1);
+}
+
+}  // namespace adjoin::bench

@@ -4,20 +4,18 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "tests/cli/program.hpp"
+#include "tests/bench/layouts.hpp"
 
-namespace adjoin::cli {
+namespace adjoin::test {
 namespace {
 
-using test::Outcome;
-using test::run;
 using ::testing::HasSubstr;
 
-const std::string kSmallLayers = "bench layers --batch 2 --channels 4 --size 16 --rows 8 --features 12 --times 2 ";
+const std::string kSmallLayers = "layers --batch 2 --channels 4 --size 16 --rows 8 --features 12 --times 2 ";
 
 TEST(BenchLayers, prints_json_of_each_layer_on_threads_and_in_an_mpi_job) {
   for (const Outcome& outcome :
-       {run(kSmallLayers + "--json --ranks 3 --cut channels"), run(kSmallLayers + "--json", {.ranks = 2})}) {
+       {run_layouts(kSmallLayers + "--json --ranks 3 --cut channels"), run_layouts(kSmallLayers + "--json", 2)}) {
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     const auto rows = nlohmann::json::parse(outcome.out);
     ASSERT_EQ(rows.size(), 6);
@@ -31,16 +29,16 @@ TEST(BenchLayers, prints_json_of_each_layer_on_threads_and_in_an_mpi_job) {
 }
 
 TEST(BenchLayers, says_that_its_json_is_a_list) {
-  EXPECT_THAT(run("bench layers --help").out, HasSubstr("Print a JSON list"));
-  EXPECT_THAT(run("bench matmul --help").out, HasSubstr("Print one JSON object"));
+  EXPECT_THAT(run_layouts("layers --help").out, HasSubstr("Print a JSON list"));
+  EXPECT_THAT(run_layouts("matmul --help").out, HasSubstr("Print one JSON object"));
 }
 
 TEST(BenchLayers, prints_a_table_of_one_layer_for_people) {
-  const Outcome table = run(kSmallLayers + "--layer max-pool --cut batch");
+  const Outcome table = run_layouts(kSmallLayers + "--layer max-pool --cut batch");
   EXPECT_EQ(table.code, 0);
   EXPECT_THAT(table.out, HasSubstr("max-pool on 2 ranks"));
   EXPECT_THAT(table.out, HasSubstr("median of the ratios"));
 }
 
 }  // namespace
-}  // namespace adjoin::cli
+}  // namespace adjoin::test

@@ -7,7 +7,7 @@
 #include <torch/nn/modules/pooling.h>
 #include <torch/nn/modules/upsampling.h>
 
-#include <algorithm>
+#include <cstdio>
 #include <functional>
 #include <memory>
 
@@ -19,10 +19,20 @@
 #include "adjoin/nn/distributed/pool.hpp"
 #include "adjoin/nn/distributed/upsample.hpp"
 #include "adjoin/parallel/gradients.hpp"
-#include "adjoin/train/bench/benches.hpp"
+#include "bench/layouts/command.hpp"
 
-namespace adjoin::train {
+namespace adjoin::bench {
 namespace {
+
+struct LayersOptions {
+  SideBySideOptions run{.workers = {}, .times = 20};
+  std::string cut = "height";                    // of the pictures, one of kCuts
+  int64_t batch = 4, channels = 64, size = 256;  // of the pictures; their height equals their width
+  int64_t rows = 1024, features = 4096;          // of the linear layer, whose weight is cut by outputs
+};
+
+constexpr std::string_view kCuts[] = {"batch", "channels", "height", "width"};
+const std::vector<std::string> kLayers{"conv", "max-pool", "batch-norm", "upsample", "linear", "network"};
 
 using Shape = std::vector<int64_t>;
 using Axes = std::vector<std::vector<std::string>>;  // for each dim, the axes of the grid that cut it
@@ -67,14 +77,14 @@ struct Bench {
   std::function<Pass()> local;
 };
 
-template <class Ours, class Theirs, class Options>
-Bench bench_of(const Shape& shape, const Options& options) {
+template <class Ours, class Theirs, class LayersOptions>
+Bench bench_of(const Shape& shape, const LayersOptions& options) {
   return {shape, [=](const Layout& x, const Grid& grid) { return distributed_pass(Ours(options, grid), x, grid); },
           [=] { return local_pass(Theirs(options), shape); }};
 }
 
 /// Column-parallel: every worker has the whole x, and makes its own features.
-Bench linear_bench(const BenchLayersOptions& options) {
+Bench linear_bench(const LayersOptions& options) {
   const torch::nn::LinearOptions linear(options.features, options.features);
   Bench bench = bench_of<nn::Linear, torch::nn::Linear>({options.rows, options.features}, linear);
   bench.distributed = [=](const Layout& x, const Grid& grid) {
@@ -85,12 +95,12 @@ Bench linear_bench(const BenchLayersOptions& options) {
   return bench;
 }
 
-torch::nn::Conv2dOptions conv_options(const BenchLayersOptions& options) {
+torch::nn::Conv2dOptions conv_options(const LayersOptions& options) {
   return torch::nn::Conv2dOptions(options.channels, options.channels, 3).padding(1);
 }
 
 /// 7 convolutions, 6 norms and ReLUs, and 3 poolings.
-torch::nn::Sequential network_of(const BenchLayersOptions& options) {
+torch::nn::Sequential network_of(const LayersOptions& options) {
   torch::nn::Sequential network;
   for (int block = 0; block < 3; ++block) {
     for (int layer = 0; layer < 2; ++layer) {
@@ -104,7 +114,7 @@ torch::nn::Sequential network_of(const BenchLayersOptions& options) {
   return network;
 }
 
-Bench network_bench(const Shape& pictures, const BenchLayersOptions& options, const Axes& cut) {
+Bench network_bench(const Shape& pictures, const LayersOptions& options, const Axes& cut) {
   return {pictures,
           [=](const Layout& x, const Grid& grid) {
             const nn::NetworkPlacement placement{grid, cut[0], cut[1], {cut[2], cut[3]}};
@@ -113,18 +123,7 @@ Bench network_bench(const Shape& pictures, const BenchLayersOptions& options, co
           [=] { return local_pass(network_of(options), pictures); }};
 }
 
-/// How pictures are cut over the axis "ranks".
-Axes cuts_of(const std::string& cut) {
-  const std::vector<std::string> dims{"batch", "channels", "height", "width"};
-  const auto found = std::find(dims.begin(), dims.end(), cut);
-  require(found != dims.end(),
-          [&] { return "bench layers: expected a cut of batch, channels, height or width, got " + cut; });
-  Axes axes(dims.size());
-  axes[static_cast<size_t>(found - dims.begin())] = {"ranks"};
-  return axes;
-}
-
-Bench bench_named(const std::string& layer, const BenchLayersOptions& o, const Axes& cut) {
+Bench bench_named(const std::string& layer, const LayersOptions& o, const Axes& cut) {
   const Shape pictures{o.batch, o.channels, o.size, o.size};
   if (layer == "conv") return bench_of<nn::Conv2d, torch::nn::Conv2d>(pictures, conv_options(o));
   if (layer == "max-pool")
@@ -137,7 +136,6 @@ Bench bench_named(const std::string& layer, const BenchLayersOptions& o, const A
                                                                      .mode(torch::kBilinear)
                                                                      .align_corners(false));
   if (layer == "network") return network_bench(pictures, o, cut);
-  require(layer == "linear", [&] { return "bench layers: there is no layer " + layer; });
   return linear_bench(o);
 }
 
@@ -151,17 +149,13 @@ std::function<Pass(const Communicator& world)> on_workers(const Bench& bench, co
   };
 }
 
-}  // namespace
-
-const std::vector<std::string>& bench_layer_names() {
-  static const std::vector<std::string> names{"conv", "max-pool", "batch-norm", "upsample", "linear", "network"};
-  return names;
-}
-
-std::vector<Comparison> bench_layers(const std::vector<std::string>& layers, const BenchLayersOptions& options) {
+/// Times layers one after another, forward and backward including the sums of their gradients, in float32, beside torch::nn's
+/// on one worker.
+std::vector<Comparison> bench_layers(const std::vector<std::string>& layers, const LayersOptions& options) {
+  Axes cut(std::size(kCuts));
+  cut[check_choice("--cut", options.cut, kCuts)] = {"ranks"};
   std::vector<std::vector<Entrant>> comparisons;
   for (const std::string& layer : layers) {
-    const Axes cut = cuts_of(options.cut);
     const Bench bench = bench_named(layer, options, cut);
     const auto local = [=](const Communicator&) { return bench.local(); };
     comparisons.push_back({{layer, on_workers(bench, cut)}, {"one worker, all threads", local, true}});
@@ -169,4 +163,42 @@ std::vector<Comparison> bench_layers(const std::vector<std::string>& layers, con
   return side_by_side(options.run, comparisons);
 }
 
-}  // namespace adjoin::train
+void run_layers(Command<LayersOptions>& c) {
+  std::vector<std::string_view> names{"all"};
+  names.insert(names.end(), kLayers.begin(), kLayers.end());
+  const std::vector<std::string> layers = check_choice("--layer", c.word, names) == 0 ? kLayers : std::vector{c.word};
+  check_product({{"--batch", c.batch}, {"--channels", c.channels}}, kMost);
+  const std::vector<Comparison> results = bench_layers(layers, c);
+  if (!prints()) return;
+  Json rows;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (!c.json) {
+      print(layers[i], results[i]);
+      continue;
+    }
+    Json row = {{"layer", layers[i]}, {"ranks", c.ranks()}};
+    if (layers[i] != "linear") row["cut"] = c.cut;
+    rows.push_back(with_measured(row, results[i]));
+  }
+  if (c.json) std::puts(rows.dump().c_str());
+}
+
+}  // namespace
+
+void add_layers(Program& program) {
+  const auto c = std::make_shared<Command<LayersOptions>>();
+  c->word = "all";
+  add_bench(program, "layers", "Time distributed layers, and torch::nn's on one worker", c, run_layers,
+            {text("--layer", c->word, "conv|max-pool|batch-norm|upsample|linear|network|all",
+                  "A convolution (kernel 3), a pooling, a norm, bilinear upsampling by 2, a linear layer, a network of "
+                  "7 convolutions, 6 norms and 3 poolings, or each of them"),
+             text("--cut", c->cut, "batch|channels|height|width", "The dim of pictures that is cut over the ranks"),
+             number("--batch", c->batch, "Pictures"), number("--channels", c->channels, "Channels of a picture"),
+             number("--size", c->size, "Height and width of a picture", 2, 1 << 16),
+             number("--rows", c->rows, "Rows of the linear layer's input", 1, kMost),
+             number("--features", c->features, "Features of the linear layer, in and out", 1, 1 << 16)},
+            "a JSON list, an object of each layer: seconds of forward and backward, of one worker, ratio, "
+            "peak_memory_bytes of each rank");
+}
+
+}  // namespace adjoin::bench

@@ -1,4 +1,4 @@
-#include "adjoin/train/bench/side_by_side.hpp"
+#include "bench/layouts/side_by_side.hpp"
 
 #include <ATen/Parallel.h>
 
@@ -8,7 +8,7 @@
 #include "adjoin/lab/measure/timing.hpp"
 #include "adjoin/movement/peak_memory.hpp"
 
-namespace adjoin::train {
+namespace adjoin::bench {
 namespace {
 
 using measure::Contender;
@@ -61,21 +61,13 @@ Comparison compare(const std::vector<Entrant>& entrants, int64_t times, const Co
 std::vector<Comparison> side_by_side(const SideBySideOptions& options, const std::vector<std::vector<Entrant>>& all) {
   require(options.times >= 0, "expected a number of measurements, or 0 for the memory alone");
   std::vector<Comparison> comparisons;
-  run_workers(options.workers, [&](const Communicator& world) {
+  train::run_workers(options.workers, [&](const Communicator& world) {
     for (const std::vector<Entrant>& entrants : all) {
       const Comparison comparison = compare(entrants, options.times, world);
-      if (is_first_of_process(world)) comparisons.push_back(comparison);
+      if (train::is_first_of_process(world)) comparisons.push_back(comparison);
     }
   });
   return comparisons;
 }
 
-double median_seconds(int64_t times, const Communicator& world, const std::function<void()>& work) {
-  constexpr double kForever = std::numeric_limits<double>::infinity();
-  const Contender contender{{work}};
-  const std::vector<Times> all = measure::time_in_turns(
-      world, {&contender, 1}, {.turns = static_cast<int>(times), .seconds = kForever, .turn_seconds = 0});
-  return measure::median(all[0].all);
-}
-
-}  // namespace adjoin::train
+}  // namespace adjoin::bench

@@ -7,11 +7,11 @@
 
 #include "adjoin/train/workers.hpp"
 
-namespace adjoin::train {
+namespace adjoin::bench {
 
 /// How a benchmark compares distributed work with other work.
 struct SideBySideOptions {
-  WorkerOptions workers;
+  train::WorkerOptions workers;
   int64_t times = 10;  // turns; 0: only the distributed work's memory is measured
 };
 
@@ -47,7 +47,4 @@ struct Comparison {
 /// Throws: as run_workers, what the work throws, and InvalidArgument for a negative number of turns
 std::vector<Comparison> side_by_side(const SideBySideOptions& options, const std::vector<std::vector<Entrant>>& all);
 
-/// The median of the seconds that `work` takes on all ranks, which begin at the same time.
-double median_seconds(int64_t times, const Communicator& world, const std::function<void()>& work);
-
-}  // namespace adjoin::train
+}  // namespace adjoin::bench

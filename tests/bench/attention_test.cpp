@@ -4,16 +4,14 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "tests/cli/program.hpp"
+#include "tests/bench/layouts.hpp"
 
-namespace adjoin::cli {
+namespace adjoin::test {
 namespace {
 
-using test::Outcome;
-using test::run;
 using ::testing::HasSubstr;
 
-const std::string kUntimedAttention = "bench attention --length 64 --heads 2 --dim 8 --times ";
+const std::string kUntimedAttention = "attention --length 64 --heads 2 --dim 8 --times ";
 const std::string kSmallAttention = kUntimedAttention + "2 ";
 
 void expect_attention_measured(const Outcome& outcome, size_t ranks, bool has_plain) {
@@ -32,14 +30,14 @@ void expect_attention_measured(const Outcome& outcome, size_t ranks, bool has_pl
 }
 
 TEST(BenchAttention, prints_json_of_threads_and_of_an_mpi_job) {
-  expect_attention_measured(run(kSmallAttention + "--json --ranks 4"), 4, false);
-  expect_attention_measured(run(kSmallAttention + "--json --method ulysses --causal"), 2, true);
-  expect_attention_measured(run(kSmallAttention + "--json --method local"), 1, false);
-  expect_attention_measured(run(kSmallAttention + "--json --method gathered --dropout 0.1", {.ranks = 2}), 2, true);
+  expect_attention_measured(run_layouts(kSmallAttention + "--json --ranks 4"), 4, false);
+  expect_attention_measured(run_layouts(kSmallAttention + "--json --method ulysses --causal"), 2, true);
+  expect_attention_measured(run_layouts(kSmallAttention + "--json --method local"), 1, false);
+  expect_attention_measured(run_layouts(kSmallAttention + "--json --method gathered --dropout 0.1", 2), 2, true);
 }
 
 TEST(BenchAttention, prints_a_table_for_people) {
-  const Outcome table = run(kSmallAttention + "--method ring --causal");
+  const Outcome table = run_layouts(kSmallAttention + "--method ring --causal");
   EXPECT_EQ(table.code, 0);
   EXPECT_THAT(table.out, HasSubstr("ring on 2 ranks"));
   EXPECT_THAT(table.out, HasSubstr("neither causal nor dropped"));
@@ -47,14 +45,14 @@ TEST(BenchAttention, prints_a_table_for_people) {
 }
 
 TEST(BenchAttention, gives_the_memory_alone_where_nothing_is_timed) {
-  const Outcome json = run(kUntimedAttention + "0 --causal --json");
+  const Outcome json = run_layouts(kUntimedAttention + "0 --causal --json");
   ASSERT_EQ(json.code, 0) << json.err;
   EXPECT_EQ(nlohmann::json::parse(json.out).at("peak_memory_bytes").size(), 2);
   EXPECT_THAT(json.out, ::testing::Not(HasSubstr("seconds")));
-  EXPECT_THAT(run(kUntimedAttention + "0 --method local").out, ::testing::StartsWith("local on 1 rank\n"));
-  const Outcome table = run(kUntimedAttention + "0");
+  EXPECT_THAT(run_layouts(kUntimedAttention + "0 --method local").out, ::testing::StartsWith("local on 1 rank\n"));
+  const Outcome table = run_layouts(kUntimedAttention + "0");
   EXPECT_THAT(table.out, ::testing::StartsWith("ring on 2 ranks\nrank 0: peak tensor memory"));
 }
 
 }  // namespace
-}  // namespace adjoin::cli
+}  // namespace adjoin::test

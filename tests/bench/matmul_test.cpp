@@ -4,16 +4,14 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "tests/cli/program.hpp"
+#include "tests/bench/layouts.hpp"
 
-namespace adjoin::cli {
+namespace adjoin::test {
 namespace {
 
-using test::Outcome;
-using test::run;
 using ::testing::HasSubstr;
 
-const std::string kSmallProduct = "bench matmul --length 64 --dim 8 --times 2 ";
+const std::string kSmallProduct = "matmul --length 64 --dim 8 --times 2 ";
 
 void expect_measured(const Outcome& outcome, size_t ranks) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
@@ -27,12 +25,12 @@ void expect_measured(const Outcome& outcome, size_t ranks) {
 }
 
 TEST(BenchMatmul, prints_json_of_threads_and_of_an_mpi_job) {
-  expect_measured(run(kSmallProduct + "--json --product nt --ranks 4"), 4);
-  expect_measured(run(kSmallProduct + "--json --product nn --chunk 3", {.ranks = 2}), 2);
+  expect_measured(run_layouts(kSmallProduct + "--json --product nt --ranks 4"), 4);
+  expect_measured(run_layouts(kSmallProduct + "--json --product nn --chunk 3", 2), 2);
 }
 
 TEST(BenchMatmul, prints_a_table_for_people) {
-  const Outcome table = run(kSmallProduct + "--product tn --chunk auto");
+  const Outcome table = run_layouts(kSmallProduct + "--product tn --chunk auto");
   EXPECT_EQ(table.code, 0);
   EXPECT_THAT(table.out, HasSubstr("tn on 2 ranks"));
   EXPECT_THAT(table.out, HasSubstr("median of the ratios"));
@@ -40,4 +38,4 @@ TEST(BenchMatmul, prints_a_table_for_people) {
 }
 
 }  // namespace
-}  // namespace adjoin::cli
+}  // namespace adjoin::test
