@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/data/token_file.hpp"
+#include "adjoin/data/token_store.hpp"
 
 namespace adjoin::data {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "adjoin/data/samples.hpp"
-#include "adjoin/data/token_file.hpp"
+#include "adjoin/data/token_store.hpp"
 
 namespace adjoin::train {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/data/token_file.hpp"
+#include "adjoin/data/token_store.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace adjoin::data {

@@ -1,4 +1,4 @@
-#include "adjoin/data/token_file.hpp"
+#include "adjoin/data/token_store.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

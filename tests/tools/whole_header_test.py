@@ -16,7 +16,7 @@ LEFT_OUT = [  # a folder or headers of it, and why users do not need them
     ("comm/host", "*", "a transport; launch chooses it"),
     ("comm/mpi", "*", "a transport; launch chooses it"),
     ("comm/threads", "*", "a transport; launch chooses it"),
-    ("data", "gzip_failure random sample_formats sample_words token_file token_folder",
+    ("data", "gzip_failure random sample_formats sample_words token_folder",
      "how data is read, written and made up"),
     ("data/tokenizer", "*", "parts of tokenizer_folder"),
     ("lab/measure", "stopwatch", "what a plan measures with"),
@@ -33,7 +33,7 @@ LEFT_OUT = [  # a folder or headers of it, and why users do not need them
     ("store", "checkpoint_folders fail_alike messages on_root one_folder piece_runs read_text state_sums token_cache whole_checkpoint",
      "how files are read and written"),
     ("task", "class_weights transformer_options", "what options of texts and their models mean"),
-    ("texts", "class_counts class_report measured_texts text_part trained_texts", "parts of the tasks of texts"),
+    ("texts", "class_counts class_report measured_texts trained_texts", "parts of the tasks of texts"),
     ("train", "autocast backward_slices failures flight_records prepared_run run_files training_order", "parts of trainer and commands"),
     ("train/bench", "*", "adjoin bench"),
 ]  # fmt: skip

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "adjoin/base/utf8.hpp"
-#include "adjoin/data/tokenizer/unicode_categories.hpp"
 
 namespace adjoin::data {
 namespace {
