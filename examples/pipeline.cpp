@@ -11,7 +11,7 @@
 #include <map>
 
 #include "adjoin/movement/tensor_buffer.hpp"
-#include "adjoin/nn/linear_product.hpp"
+#include "adjoin/nn/linear.hpp"
 #include "adjoin/nn/seeded.hpp"
 #include "adjoin/parallel/pipeline.hpp"
 #include "adjoin/pipeline/picture.hpp"

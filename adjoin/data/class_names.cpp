@@ -7,7 +7,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/utf8.hpp"
-#include "adjoin/data/sample_formats.hpp"
+#include "adjoin/data/samples.hpp"
 
 namespace adjoin::data {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/data/sample_corpus.hpp"
-#include "adjoin/data/sample_formats.hpp"
+#include "adjoin/data/samples.hpp"
 #include "adjoin/data/text_file.hpp"
 
 namespace adjoin::data {

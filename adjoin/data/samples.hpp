@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace adjoin::data {
@@ -67,5 +68,17 @@ std::unique_ptr<SampleReader> open_sample_file(const std::string& file, const Co
 /// The order in which to use the first samples: the classes take turns, from the last class to the first, each in the order of
 /// the file; when one has no more samples the others continue. At most `count` indices.
 std::vector<int64_t> balanced_order(std::span<const int32_t> labels, int64_t count);
+
+/// Reads text files; each file's folder names its class.
+std::unique_ptr<SampleReader> open_text_files(std::vector<std::filesystem::path> files, bool text_alone = false);
+
+/// A path without the ".gz" at its end.
+std::string_view without_gz(std::string_view path);
+
+/// A user's text for an error: in quotes, on one line, and shortened.
+std::string shortened(std::string text);
+
+/// The first `most` names, each shortened, separated by commas.
+std::string listed(const std::vector<std::string>& names, size_t most);
 
 }  // namespace adjoin::data

@@ -11,7 +11,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/forward_mode.hpp"
 #include "adjoin/movement/postponed.hpp"
-#include "adjoin/nn/linear_product.hpp"
+#include "adjoin/nn/linear.hpp"
 
 namespace adjoin::nn {
 namespace {

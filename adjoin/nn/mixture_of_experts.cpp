@@ -23,7 +23,7 @@
 #include "adjoin/movement/all_reduce.hpp"
 #include "adjoin/movement/blocks.hpp"
 #include "adjoin/movement/forward_mode.hpp"
-#include "adjoin/nn/linear_product.hpp"
+#include "adjoin/nn/linear.hpp"
 
 namespace adjoin::nn {
 namespace {

@@ -1,5 +1,7 @@
 #include "adjoin/parallel/optimizer.hpp"
 
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -7,7 +9,6 @@
 #include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -22,6 +23,28 @@
 #include "adjoin/partition/shard.hpp"
 
 namespace adjoin::parallel {
+
+Rule adamw(AdamWOptions options) {
+  return {"adamw", {"first", "second"}, [options](const FlatPiece& piece, const UpdateStep& step) {
+            const at::Tensor number = at::full({}, static_cast<double>(step.number), at::kFloat);
+            at::_fused_adamw_(piece.value, piece.gradient, piece.moments[0], piece.moments[1], /*max_exp_avg_sqs=*/{},
+                              number, step.rate, options.beta1, options.beta2, step.decay, options.epsilon,
+                              /*amsgrad=*/false, /*maximize=*/false);
+          }};
+}
+
+Rule sgd(SgdOptions options) {
+  require(options.momentum >= 0 && options.momentum < 1,
+          [&] { return "sgd: expected a momentum in [0, 1), got " + std::to_string(options.momentum); });
+  require(!options.nesterov || options.momentum > 0, "sgd: Nesterov's momentum expects a momentum above 0");
+  std::vector<std::string> moments;
+  if (options.momentum > 0) moments.emplace_back("momentum");
+  return {"sgd", std::move(moments), [options](const FlatPiece& piece, const UpdateStep& step) {
+            at::_fused_sgd_(piece.value, piece.gradient, piece.moments, step.decay, options.momentum, step.rate,
+                            /*dampening=*/0, options.nesterov, /*maximize=*/false, /*is_first_step=*/false);
+          }};
+}
+
 namespace {
 
 // Elements that are updated at once: their gradients, which are clipped first, are then still in a cache.

@@ -5,7 +5,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
-#include "adjoin/data/sample_formats.hpp"
+#include "adjoin/data/samples.hpp"
 
 namespace adjoin::train {
 namespace {

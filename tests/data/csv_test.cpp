@@ -1,4 +1,4 @@
-#include "adjoin/data/csv.hpp"
+#include "adjoin/data/text_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "adjoin/models/model.hpp"
-#include "adjoin/models/transformer_block.hpp"
+#include "adjoin/models/trunk.hpp"
 #include "adjoin/movement/peak_memory.hpp"
 #include "adjoin/movement/recompute.hpp"
 #include "tests/support/worlds.hpp"

@@ -18,7 +18,7 @@
 #include "adjoin/nn/expert_rows.hpp"
 #include "adjoin/nn/fill.hpp"
 #include "adjoin/nn/grouped_linear.hpp"
-#include "adjoin/nn/linear_product.hpp"
+#include "adjoin/nn/linear.hpp"
 #include "adjoin/nn/mixture_of_experts.hpp"
 #include "adjoin/nn/positions.hpp"
 #include "adjoin/nn/sequence/attention.hpp"

@@ -13,7 +13,7 @@
 #include "adjoin/movement/recompute.hpp"
 #include "adjoin/nn/col_row.hpp"
 #include "adjoin/nn/embedding.hpp"
-#include "adjoin/nn/linear_product.hpp"
+#include "adjoin/nn/linear.hpp"
 #include "tests/support/adjoint.hpp"
 #include "tests/support/layers.hpp"
 #include "tests/support/one_worker.hpp"

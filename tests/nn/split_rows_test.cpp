@@ -7,7 +7,7 @@
 #include "adjoin/nn/col_row.hpp"
 #include "adjoin/nn/dropout.hpp"
 #include "adjoin/nn/embedding.hpp"
-#include "adjoin/nn/linear_product.hpp"
+#include "adjoin/nn/linear.hpp"
 #include "adjoin/nn/norm.hpp"
 #include "adjoin/nn/sequence/self_attention.hpp"
 #include "adjoin/parallel/gradients.hpp"

@@ -1,4 +1,4 @@
-#include "adjoin/parallel/rule.hpp"
+#include "adjoin/parallel/optimizer.hpp"
 
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>

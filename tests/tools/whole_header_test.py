@@ -16,7 +16,7 @@ LEFT_OUT = [  # a folder or headers of it, and why users do not need them
     ("comm/host", "*", "a transport; launch chooses it"),
     ("comm/mpi", "*", "a transport; launch chooses it"),
     ("comm/threads", "*", "a transport; launch chooses it"),
-    ("data", "gzip_failure random sample_formats sample_words token_folder",
+    ("data", "gzip_failure random sample_words token_folder",
      "how data is read, written and made up"),
     ("data/tokenizer", "*", "parts of tokenizer_folder"),
     ("lab/measure", "stopwatch", "what a plan measures with"),

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <set>
 
-#include "adjoin/nn/linear_product.hpp"
+#include "adjoin/nn/linear.hpp"
 
 namespace adjoin::nn {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/distributed/linked.hpp"
-#include "adjoin/nn/linear_product.hpp"
+#include "adjoin/nn/linear.hpp"
 
 namespace adjoin::nn {
 namespace {
