@@ -99,7 +99,7 @@ TEST(PlannedLayouts, keep_what_is_fixed) {
   base.microbatches = 3;
   for (const Configuration& c : candidates(base, 4, {"zero", "recompute", "microbatches"}, 5).layouts) {
     EXPECT_EQ(c.zero, 2);
-    EXPECT_EQ(c.recompute, "segment");
+    EXPECT_EQ(c.recompute, train::Recompute::segment);
     EXPECT_EQ(c.microbatches, 3);
   }
 }
