@@ -94,7 +94,7 @@ TEST(Sequences, refuse_a_token_that_is_not_of_the_vocabulary_when_they_are_taken
 std::string sparse_file(const TemporaryFolder& folder, int64_t tokens) {
   const std::string text = R"({"vocabulary":)" + std::to_string(byte_vocabulary()->hash()) +
                            R"(,"documents":2,"bytes":)" + std::to_string(tokens - 2) + "}";
-  std::array<uint64_t, 8> header{};  // as adjoin/data/token_file.cpp describes it
+  std::array<uint64_t, 8> header{};  // as adjoin/data/token_store.cpp describes it
   std::copy_n("adjtoken", 8, reinterpret_cast<char*>(header.data()));
   header[1] = 1, header[2] = 2, header[3] = static_cast<uint64_t>(tokens), header[4] = 1, header[5] = text.size();
   header[6] = hash_of(text), header[7] = hash_of(std::string_view(reinterpret_cast<const char*>(header.data()), 56));
