@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "adjoin/base/ticks.hpp"
 #include "adjoin/comm/contract/forwarding_backend.hpp"
 #include "adjoin/lab/meetings.hpp"
 #include "adjoin/lab/recording.hpp"
