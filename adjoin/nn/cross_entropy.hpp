@@ -8,7 +8,7 @@
 namespace adjoin::nn {
 
 /// This worker's share of the mean cross-entropy of a global batch: the sum over its own samples, divided by the
-/// samples of all workers. WorkDivision of workers that hold different samples add up to the exact mean, whatever their
+/// samples of all workers. Shares of workers that hold different samples add up to the exact mean, whatever their
 /// counts. With weights of the classes, each sample's loss is multiplied by that of its class.
 /// Shape: scores [samples, classes], labels [samples] int64, class_weights [classes] or none -> scalar, in float32 or
 /// better
