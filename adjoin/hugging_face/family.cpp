@@ -221,7 +221,7 @@ Json to_config(const Family& family, const Configuration& c, int64_t words, cons
   completed.words = words;
   completed.inner = sizes.inner_features();
   completed.context = context_of(c);
-  completed.key_heads = c.key_heads == 0 ? c.heads : c.key_heads;
+  completed.key_heads = c.heads_of_keys();
   completed.embedding_dropout = sizes.embedding_dropout;
   const Configuration defaults;
   for (const FamilyKey& key : family.keys) {

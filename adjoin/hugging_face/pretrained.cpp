@@ -116,16 +116,15 @@ class PretrainedFolder final : public ModelFolder {
     for (const nn::Parameter& parameter : parameters) shapes.emplace(parameter.name, parameter.layout.shape());
     weights_ = find_pretrained_weights(path(), shapes);
   }
-  void check_whole() const override {
+  void check_whole(const Configuration& configuration) const override {
     require(weights_.lacking.empty(), [&] {
       return path().string() + ": lacks the weights of a classifier; adjoin train --from " + path().string() +
              " trains one";
     });
-    require(family_of(read_config(path())).model == ModelKind::decoder || read_pretrained_classes(path()).size() > 1,
-            [&] {
-              return (path() / "config.json").string() +
-                     ": \"id2label\" names one class, by which transformers means a regression, which is not supported";
-            });
+    require(configuration.is_decoder() || read_pretrained_classes(path()).size() > 1, [&] {
+      return (path() / "config.json").string() +
+             ": \"id2label\" names one class, by which transformers means a regression, which is not supported";
+    });
   }
   std::vector<std::string> lacking() const override { return weights_.lacking; }
   std::vector<std::string> left_out() const override { return weights_.left_out; }

@@ -82,6 +82,7 @@ struct TransformerOptions {
   RowOptions rows = {};
   ExpertOptions experts = {};
 
+  int64_t heads_of_keys() const { return key_heads == 0 ? heads : key_heads; }
   int64_t features_of_head() const { return head_size == 0 ? hidden / heads : head_size; }
   int64_t inner_features() const;
 

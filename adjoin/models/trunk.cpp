@@ -28,6 +28,10 @@ nn::MixtureOfExpertsOptions experts_options(const TransformerBlockOptions& optio
           .tensor = options.tensor};
 }
 
+int64_t features_of_head(const nn::SelfAttentionOptions& options) {
+  return options.head_size == 0 ? options.hidden / options.heads : options.head_size;
+}
+
 }  // namespace
 
 TransformerBlockImpl::TransformerBlockImpl(TransformerBlockOptions options, const Grid& grid, const std::string& axis)
@@ -70,7 +74,7 @@ at::Tensor TransformerBlockImpl::forward(at::Tensor x, const ForwardPass& pass, 
 double cost_of(const TransformerBlockOptions& options) {
   const nn::SelfAttentionOptions& a = options.attention;
   const nn::ColRowOptions& f = options.feed_forward;
-  const int64_t size = a.head_size == 0 ? a.hidden / a.heads : a.head_size;
+  const int64_t size = features_of_head(a);
   const int64_t attention = 2 * a.hidden * size * (a.heads + (a.key_heads == 0 ? a.heads : a.key_heads));
   const int64_t made = f.activation == nn::Activation::swiglu ? 2 * f.hidden_features : f.hidden_features;
   const int64_t one = f.in_features * made + f.hidden_features * f.out_features;
@@ -81,8 +85,7 @@ double cost_of(const TransformerBlockOptions& options) {
 
 double attention_cost_of(const TransformerBlockOptions& options) {
   const nn::SelfAttentionOptions& a = options.attention;
-  const int64_t size = a.head_size == 0 ? a.hidden / a.heads : a.head_size;
-  return (a.causal ? 2.0 : 4.0) * static_cast<double>(a.heads * size);
+  return (a.causal ? 2.0 : 4.0) * static_cast<double>(a.heads * features_of_head(a));
 }
 
 namespace {
@@ -96,7 +99,7 @@ ModuleRecipe embedding_part(const std::string& name, nn::ParallelEmbeddingOption
 
 void check_ranks(const TransformerOptions& options, const std::string& model, const Grid& stage) {
   const int ranks = stage.shape().axis_size("tp");
-  const int64_t heads = options.key_heads == 0 ? options.heads : options.key_heads;
+  const int64_t heads = options.heads_of_keys();
   require(ranks <= heads, [&] {
     return model + ": expected at most as many tensor-parallel ranks as heads of keys, got " + std::to_string(ranks) +
            " ranks and " + std::to_string(heads) + " heads of keys";

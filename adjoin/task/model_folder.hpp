@@ -47,8 +47,8 @@ class ModelFolder {
   /// Finds the weights of a model with these parameters, which may be on the meta device. Allocates nothing of their size.
   /// Throws: InvalidArgument where they do not fit
   virtual void find_weights(const std::filesystem::path& place, const std::vector<nn::Parameter>& parameters) = 0;
-  /// Throws: InvalidArgument where find_weights found only a part of a model, with which training may begin
-  virtual void check_whole() const {}
+  /// Throws: InvalidArgument where find_weights found only a part of the model, with which training may begin
+  virtual void check_whole(const Configuration&) const {}
   /// The parameters whose weights find_weights did not find, and the beginnings of the names of weights that the model does not
   /// have.
   virtual std::vector<std::string> lacking() const { return {}; }

@@ -55,7 +55,7 @@ const Family& family_for(const SavedModel& saved) {
 /// How many of our tensor's rows each of the family's tensors has.
 std::vector<int64_t> rows_of_parts(const std::string& ours, size_t parts, int64_t rows, const Configuration& c) {
   if (parts == 3) {
-    const int64_t key_heads = c.key_heads == 0 ? c.heads : c.key_heads, size = rows / (c.heads + 2 * key_heads);
+    const int64_t key_heads = c.heads_of_keys(), size = rows / (c.heads + 2 * key_heads);
     return {c.heads * size, key_heads * size, key_heads * size};
   }
   if (rows % static_cast<int64_t>(parts) != 0) throw InternalError(ours + ": its rows do not make equal parts");

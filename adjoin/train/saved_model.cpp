@@ -64,7 +64,7 @@ std::vector<std::string> drawn_anew(const SavedModel& beginning, const Task& tas
 
 SavedModel open_model(const CheckpointChoice& choice, const TaskMaker& make) {
   SavedModel saved = opened(choice, make);
-  saved.folder->check_whole();
+  saved.folder->check_whole(saved.configuration);
   return saved;
 }
 

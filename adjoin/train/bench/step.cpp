@@ -96,8 +96,8 @@ class MatrixProducts {
     const auto here = [&](int64_t all) { return Split::balanced(all, tp.size(), 0).size(tp.rank()); };
     const models::TransformerOptions sizes = transformer_options(c, c.vocabulary_size);
     const bool is_decoder = c.is_decoder(), is_swiglu = c.activation == nn::Activation::swiglu;
-    const int64_t all_key_heads = c.key_heads == 0 ? c.heads : c.key_heads, key_heads = here(all_key_heads);
-    const int64_t heads = key_heads * (c.heads / all_key_heads), size = sizes.features_of_head();
+    const int64_t key_heads = here(c.heads_of_keys());
+    const int64_t heads = key_heads * (c.heads / c.heads_of_keys()), size = sizes.features_of_head();
     const int64_t features = heads * size, inner = here(sizes.inner_features());
     const auto linear = [&](int64_t in, int64_t out, int64_t times = 1) {
       const int64_t rows = samples * queries * times;
