@@ -36,7 +36,7 @@ Outcome run_job(int ranks, const std::string& arguments, const std::string& envi
   return run(
       "env $(env | grep -oE '^(OMPI|PMIX|PRTE)_[A-Za-z0-9_]*' | sed 's/^/-u /') OMPI_ALLOW_RUN_AS_ROOT=1 "
       "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0 " +
-      environment + " timeout 60 mpirun -n " + std::to_string(ranks) +
+      environment + " timeout --kill-after=5 60 mpirun -n " + std::to_string(ranks) +
       " --bind-to none --oversubscribe '" ADJOIN_FAULT_PROGRAM "' " + arguments);
 }
 

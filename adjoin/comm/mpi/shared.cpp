@@ -1,5 +1,6 @@
 #include "adjoin/comm/mpi/shared.hpp"
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -254,6 +255,18 @@ void MpiShared::end_diagnosed(const std::string& report) const noexcept {
   end(report, 1);
 }
 
+namespace {
+
+/// OpenMPI 4 sends "MPI_ABORT was invoked on rank 1" to its mpirun, two threads of which then read one message: about one in a hundred
+/// times under load mpirun waits forever at its own end. Our message has said more already.
+void silence_banner_of_abort() noexcept {
+  void* runtime = dlopen("libopen-rte.so.40", RTLD_LAZY | RTLD_NOLOAD);
+  if (!runtime) return;
+  if (auto* is_quiet = static_cast<bool*>(dlsym(runtime, "orte_execute_quiet"))) *is_quiet = true;
+}
+
+}  // namespace
+
 void MpiShared::end(const std::string& text, int exit_code) const noexcept {
   if (is_first_to_fail()) {
     const std::string more = options.at_failure ? options.at_failure(text) : "";
@@ -262,6 +275,7 @@ void MpiShared::end(const std::string& text, int exit_code) const noexcept {
     std::this_thread::sleep_for(std::chrono::seconds(5));  // the first one's MPI_Abort ends this process
   }
   tell_first_rank();
+  silence_banner_of_abort();
   MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::_Exit(exit_code);
 }
