@@ -82,6 +82,11 @@ std::vector<std::string_view> items_of(std::string_view text) {
   return items;
 }
 
+std::string alternatives(std::span<const std::string_view> names) {
+  if (names.size() < 2) return joined(names);
+  return joined(names.first(names.size() - 1)) + " or " + std::string(names.back());
+}
+
 std::string ranges_text(std::span<const int> numbers) {
   std::string text;
   for (size_t i = 0; i < numbers.size();) {

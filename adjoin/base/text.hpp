@@ -55,6 +55,9 @@ std::string joined(const List& list, std::string_view between = ", ") {
   return text;
 }
 
+/// "a, b or c".
+std::string alternatives(std::span<const std::string_view> names);
+
 /// "0, 2-5, 9": consecutive numbers are written as a range.
 std::string ranges_text(std::span<const int> numbers);
 /// The same, shortened where it is long and not a range: "0 3 .. 897".

@@ -117,8 +117,7 @@ void add_bench_collectives(Program& program, CLI::App& bench) {
             "Workers are threads of one process, or processes under mpirun"),
        text("--ranks", options->ranks, "INTEGER", "Workers, up to 1024 [2, or those of the MPI job]"),
        text("--op", options->operations, "NAME,...",
-            "Operations, with commas in between: barrier, broadcast, reduce, all_reduce, gather, scatter, all_gather, "
-            "reduce_scatter, all_to_all [all]"),
+            "Operations, with commas in between: " + joined(collective_names()) + " [all]"),
        host_memory_row(options->host_memory),
        text("--sizes", options->sizes, "SIZE,...", "Bytes of the largest buffer of each rank, multiples of 4"),
        flag("--json", options->json,

@@ -29,11 +29,9 @@ struct LabOptions {
 
 Collective collective_of(const LabOptions& options) {
   if (const auto collective = collective_named(options.operation)) return *collective;
-  std::vector<std::string_view> known;
-  for (int i = 0; i < kCollectives; ++i) known.push_back(name(static_cast<Collective>(i)));
   throw InvalidArgument(
       (options.operation.empty() ? "an operation is needed" : "unknown operation \"" + options.operation + "\"") +
-      ": " + joined(known));
+      ": " + joined(collective_names()));
 }
 
 double seconds_of(const std::optional<double>& given, double otherwise, const char* option) {

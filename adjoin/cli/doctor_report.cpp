@@ -1,9 +1,5 @@
 #include "adjoin/cli/doctor_report.hpp"
 
-#include <ATen/Parallel.h>
-#include <ATen/Version.h>
-#include <torch/headeronly/version.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +12,7 @@
 #include "adjoin/base/text.hpp"
 #include "adjoin/cli/output.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "adjoin/movement/libtorch.hpp"
 
 namespace adjoin::cli {
 namespace {
@@ -74,9 +71,9 @@ Facts facts_of_this_process() {
   return {.machine = machine,
           .mpi_library = mpi_library_version(),
           .started_by = starter(),
-          .libtorch_version = TORCH_VERSION,
-          .libtorch_simd = at::get_cpu_capability(),
-          .libtorch_threads = at::get_num_threads(),
+          .libtorch_version = libtorch_version(),
+          .libtorch_simd = libtorch_simd(),
+          .libtorch_threads = libtorch_threads(),
           .warning = start_warning(machine)};
 }
 

@@ -10,19 +10,17 @@
 namespace adjoin::cli {
 namespace {
 
-constexpr size_t kColumns = 80;
-
 struct Options : train::EvaluateOptions {
   bool json = false;
 };
 
 nlohmann::ordered_json to_json(const train::EvaluationResult& result) {
   const train::Evaluation& evaluation = result.evaluation;
-  nlohmann::ordered_json json = {{"samples", result.task->size(data::Part::test)}, {"loss", evaluation.loss}};
+  nlohmann::ordered_json json = {{"samples", result.samples}, {"loss", evaluation.loss}};
   for (const train::Measure& measure : evaluation.measures) json[measure.name] = measure.value;
   if (!evaluation.expert_rows.empty()) json["expert_rows"] = evaluation.expert_rows;
   json["seconds"] = result.seconds;
-  json.update(result.task->details(evaluation.tally));
+  json.update(result.details);
   if (!result.texts.empty()) json["texts"] = result.texts;
   return json;
 }
@@ -31,11 +29,9 @@ void print(const train::EvaluationResult& result) {
   const train::Evaluation& evaluation = result.evaluation;
   for (const train::Measure& measure : evaluation.measures)
     std::printf("%s %s   ", spoken(measure).c_str(), to_string(measure).c_str());
-  std::printf("loss %.4f   %s in %.1f s\n", evaluation.loss,
-              counted(result.task->size(data::Part::test), "sample").c_str(), result.seconds);
+  std::printf("loss %.4f   %s in %.1f s\n", evaluation.loss, counted(result.samples, "sample").c_str(), result.seconds);
   if (!result.texts.empty()) write_line(shown_text("of " + result.texts));
-  const std::string report = result.task->report(evaluation.tally, kColumns);
-  if (!report.empty()) std::printf("\n%s", report.c_str());
+  if (!result.report.empty()) std::printf("\n%s", result.report.c_str());
 }
 
 void run(const Options& options) {

@@ -54,10 +54,7 @@ void check_product(std::initializer_list<Factor> factors, int64_t most) {
 size_t check_choice(std::string_view option, std::string_view text, std::span<const std::string_view> names) {
   const auto found = std::ranges::find(names, text);
   if (found != names.end()) return static_cast<size_t>(found - names.begin());
-  std::string expected;
-  for (size_t i = 0; i < names.size(); ++i)
-    expected += std::string(i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + std::string(names[i]);
-  refuse(option, text, expected);
+  refuse(option, text, alternatives(names));
 }
 
 void check_ranks(int64_t ranks) {

@@ -13,10 +13,13 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/terminal.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/cli/config_file.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/wrap.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "adjoin/hugging_face/family.hpp"
+#include "adjoin/pipeline/schedule.hpp"
 #include "adjoin/store/messages.hpp"
 #include "adjoin/task/configuration_file.hpp"
 #include "adjoin/task/traced_steps.hpp"
@@ -88,8 +91,19 @@ class PlainFormatter : public CLI::Formatter {
   }
 };
 
+/// A field's help, with the names that tables of other layers have.
+std::string help_of(const Field& field) {
+  std::vector<std::string_view> families;
+  for (const train::Family& family : train::families()) families.push_back(family.model_type);
+  std::string help(field.help);
+  for (const auto& [word, names] : {std::pair<std::string_view, std::string>("{families}", alternatives(families)),
+                                    {"{schedules}", joined(pipeline::schedule_names())}})
+    if (const size_t place = help.find(word); place != std::string::npos) help.replace(place, word.size(), names);
+  return help;
+}
+
 CLI::Option* add_field(CLI::App& command, const Field& field, Configuration& values) {
-  const std::string option = train::option_of(field.name), help(field.help);
+  const std::string option = train::option_of(field.name), help = help_of(field);
   if (const auto* flag = std::get_if<train::Access<bool>>(&field.member)) {
     const std::string negated = "!--no-" + option.substr(2);
     return command.add_flag(option + "," + negated, (*flag)(values), help);
@@ -204,7 +218,7 @@ std::shared_ptr<GivenConfiguration> add_configuration_options(CLI::App& command,
     CLI::Option* option = add_field(command, field, given->values);
     option->group(std::string(field.group));
     const std::string value = train::preset_decides(field.name) ? "the preset's" : text_of(field, defaults);
-    if (!value.empty()) option->description(std::string(field.help) + " [" + value + "]");
+    if (!value.empty()) option->description(help_of(field) + " [" + value + "]");
   }
   return given;
 }
@@ -245,7 +259,7 @@ CLI::Option* checked(CLI::Option* option, const Field& field) {
 /// The option for a field of train::Configuration whose value is one of some words.
 CLI::Option* add_word(CLI::App& command, std::string_view name, std::string& word) {
   const Field& field = train::field_named(name);
-  const OptionRow row = text(train::option_of(name), word, "", std::string(field.help));
+  const OptionRow row = text(train::option_of(name), word, "", help_of(field));
   return checked(row.add(command)->option_text(metavariable(field)), field);
 }
 
@@ -255,7 +269,7 @@ void add_layout_options(CLI::App& command, const std::vector<std::pair<std::stri
                         train::ModelUse& use) {
   const auto add = [&](std::string_view name, int64_t& variable) {
     const Field& field = train::field_named(name);
-    checked(number(train::option_of(name), variable, std::string(field.help)).add(command), field)->group("Layout");
+    checked(number(train::option_of(name), variable, help_of(field)).add(command), field)->group("Layout");
   };
   for (const auto& [axis, size] : axes) add(axis, *size);
   add_word(command, "backend", use.backend)->group("Layout");

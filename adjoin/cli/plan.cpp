@@ -7,6 +7,7 @@
 #include "adjoin/cli/plan_options.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/lab/measure/sizes.hpp"
+#include "adjoin/plan/job.hpp"
 #include "adjoin/plan/layouts.hpp"
 #include "adjoin/store/messages.hpp"
 #include "adjoin/train/tasks.hpp"

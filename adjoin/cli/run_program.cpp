@@ -1,9 +1,5 @@
 #include "adjoin/cli/run_program.hpp"
 
-#include <ATen/Context.h>
-#include <dlfcn.h>
-#include <torch/headeronly/version.h>
-
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -11,7 +7,6 @@
 #include <chrono>
 #include <csignal>
 #include <exception>
-#include <filesystem>
 #include <iostream>
 #include <string>
 #include <thread>
@@ -23,6 +18,7 @@
 #include "adjoin/cli/commands.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "adjoin/movement/libtorch.hpp"
 #include "adjoin/train/failures.hpp"
 #include "adjoin/train/interrupt.hpp"
 
@@ -45,17 +41,11 @@ int fail(int code, std::string message) {
   return code;
 }
 
-/// The LibTorch that this process has loaded: "2.13.0 in /usr/lib".
-std::string loaded_libtorch() {
-  Dl_info found{};
-  const bool is_found = ::dladdr(reinterpret_cast<const void*>(&at::globalContext), &found) != 0;
-  return std::string(TORCH_VERSION) +
-         (is_found ? " in " + std::filesystem::path(found.dli_fname).parent_path().string() : "");
-}
-
 int run(int argc, char** argv, void (*add)(Program&)) {
   Program program;
-  program.app.set_version_flag("--version", std::string("adjoin ") + kVersion + "\nLibTorch " + loaded_libtorch());
+  const std::string folder = libtorch_folder();
+  program.app.set_version_flag("--version", std::string("adjoin ") + kVersion + "\nLibTorch " + libtorch_version() +
+                                                (folder.empty() ? "" : " in " + folder));
   add(program);
   try {
     parse(program, {argv + 1, argv + argc});

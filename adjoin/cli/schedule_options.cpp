@@ -48,18 +48,17 @@ void check_name(const std::string& name) {
 }  // namespace
 
 void add_schedule_options(Program& program, CLI::App& command, ScheduleOptions& options, const std::string& unit) {
-  add_options(
-      program, command,
-      {text("schedule", options.schedule, "SCHEDULE",
-            "gpipe, 1f1b, interleaved, zb-h1, or a FILE.csv: one line per rank, cells as in 0F3 (stage, action, "
-            "micro-batch)"),
-       number("--ranks", options.ranks, "Ranks of the pipeline [4; those of the file]"),
-       number("--microbatches", options.micro_batches, "Micro-batches of a step [8; those of the file]"),
-       number("--chunks", options.chunks, "Stages of each rank, only with interleaved [2]"),
-       number("--forward", options.costs.forward,
-              "Cost of a micro-batch for a rank in the forward passes of all of its stages, in " + unit),
-       number("--backward", options.costs.input, "… in the gradients of the inputs of its stages"),
-       number("--weight", options.costs.weight, "… in the gradients of the weights of its stages")});
+  add_options(program, command,
+              {text("schedule", options.schedule, "SCHEDULE",
+                    joined(pipeline::schedule_names()) +
+                        ", or a FILE.csv: one line per rank, cells as in 0F3 (stage, action, micro-batch)"),
+               number("--ranks", options.ranks, "Ranks of the pipeline [4; those of the file]"),
+               number("--microbatches", options.micro_batches, "Micro-batches of a step [8; those of the file]"),
+               number("--chunks", options.chunks, "Stages of each rank, only with interleaved [2]"),
+               number("--forward", options.costs.forward,
+                      "Cost of a micro-batch for a rank in the forward passes of all of its stages, in " + unit),
+               number("--backward", options.costs.input, "… in the gradients of the inputs of its stages"),
+               number("--weight", options.costs.weight, "… in the gradients of the weights of its stages")});
 }
 
 void check_cost(const char* option, double cost, double most) {
@@ -77,7 +76,7 @@ void check_costs(const ScheduleOptions& options, double most) {
 GivenSchedule schedule_from(const ScheduleOptions& options) {
   if (pipeline::names_a_file(options.schedule)) return {schedule_from_file(options), {}};
   check_name(options.schedule);
-  const bool has_chunks = options.schedule == "interleaved";
+  const bool has_chunks = pipeline::has_chunks(options.schedule);
   require(has_chunks || !options.chunks, [&] { return "--chunks has no effect on " + options.schedule; });
   const int ranks = count_of(options.ranks.value_or(kUsualRanks), "--ranks").value();
   const int micro_batches = count_of(options.micro_batches.value_or(kUsualMicroBatches), "--microbatches").value();

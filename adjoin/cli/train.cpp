@@ -5,6 +5,7 @@
 #include "adjoin/cli/options.hpp"
 #include "adjoin/cli/plan_options.hpp"
 #include "adjoin/plan/dry_run.hpp"
+#include "adjoin/plan/job.hpp"
 #include "adjoin/plan/layouts.hpp"
 #include "adjoin/store/messages.hpp"
 #include "adjoin/train/commands.hpp"

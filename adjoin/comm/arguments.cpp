@@ -72,40 +72,37 @@ void check_blocks(const Call& call, bool has_all, bool gathers) {
   if (block.data != all.slice(start, 0).data) check_apart(call, block, all);
 }
 
+void check_whole(const Call& call, bool gets) {
+  check_buffer(call, "in", call.in);
+  if (!gets) return;
+  check_elements(call, "out", call.out, call.in.count);
+  check_same_type(call);
+  if (call.in.data != call.out.data) check_apart(call, call.in, call.out);
+}
+
+void check_blocks_of_all(const Call& call) {
+  check_counts(call, "send_counts", call.counts);
+  check_counts(call, "receive_counts", call.receive_counts);
+  check_elements(call, "in", call.in, total_of(call.counts));
+  check_elements(call, "out", call.out, total_of(call.receive_counts));
+  check_same_type(call);
+  check_apart(call, call.in, call.out);
+}
+
 void check_collective(const Call& call) {
-  const Collective collective = *call.collective;
-  if (has_root(collective)) check_rank(call, "root", call.root);
-  const bool has_all = !has_root(collective) || call.rank == call.root;
-  switch (collective) {
-    case Collective::barrier:
-      return;
-    case Collective::broadcast:
-    case Collective::all_reduce:
-      check_buffer(call, "buffer", call.out);
-      break;
-    case Collective::reduce:
-      check_buffer(call, "in", call.in);
-      if (!has_all) break;
-      check_elements(call, "out", call.out, call.in.count);
-      check_same_type(call);
-      if (call.in.data != call.out.data) check_apart(call, call.in, call.out);
-      break;
-    case Collective::gather:
-    case Collective::all_gather:
-      return check_blocks(call, has_all, /*gathers=*/true);
-    case Collective::scatter:
-    case Collective::reduce_scatter:
-      check_blocks(call, has_all, /*gathers=*/false);
-      break;
-    case Collective::all_to_all:
-      check_counts(call, "send_counts", call.counts);
-      check_counts(call, "receive_counts", call.receive_counts);
-      check_elements(call, "in", call.in, total_of(call.counts));
-      check_elements(call, "out", call.out, total_of(call.receive_counts));
-      check_same_type(call);
-      return check_apart(call, call.in, call.out);
-  }
-  if (has_reduction(collective)) check_reduction(call, call.in.type);
+  const CollectiveKind& kind = kind_of(*call.collective);
+  const bool has_root = kind.root != CollectiveKind::Root::none;
+  if (has_root) check_rank(call, "root", call.root);
+  const bool has_all = !has_root || call.rank == call.root;
+  if (kind.is_in_place)
+    check_buffer(call, "buffer", call.out);
+  else if (kind.gives == Extent::whole)
+    check_whole(call, has_all);
+  else if (kind.gives != kind.gets)
+    check_blocks(call, has_all, /*gathers=*/kind.gives == Extent::own_block);
+  else if (kind.gives == Extent::all_blocks)
+    check_blocks_of_all(call);
+  if (kind.reduces) check_reduction(call, call.in.type);
 }
 
 void check_box(const Call& call, const Message& message) {

@@ -263,8 +263,9 @@ Communicator Communicator::with_algorithm(Collective collective, std::string_vie
 
 Communicator Communicator::deterministic() const {
   State chosen = *state_;
-  for (const Collective c : {Collective::reduce, Collective::all_reduce, Collective::reduce_scatter})
-    chosen.choice(c) = {chosen.backend->reduces_in_rank_order() ? std::string_view() : algorithm::kRankOrder};
+  for (int i = 0; i < kCollectives; ++i)
+    if (const auto c = static_cast<Collective>(i); has_reduction(c))
+      chosen.choice(c) = {chosen.backend->reduces_in_rank_order() ? std::string_view() : algorithm::kRankOrder};
   return Communicator(std::move(chosen));
 }
 

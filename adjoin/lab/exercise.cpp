@@ -149,25 +149,17 @@ std::vector<Piece> outcome(const Exercise& e, int rank) {
 }
 
 int64_t elements_given(const Exercise& e, int rank) {
-  switch (e.collective) {
-    case Collective::barrier:
+  switch (kind_of(e.collective).gives) {
+    case Extent::none:
       return 0;
-    case Collective::broadcast:
-    case Collective::reduce:
-    case Collective::all_reduce:
+    case Extent::whole:
       return e.count;
-    case Collective::gather:
-    case Collective::all_gather:
+    case Extent::own_block:
       return elements(e, rank, 1);
-    case Collective::scatter:
-      return rank == e.root ? elements(e, 0, e.ranks()) : 0;
-    default:
-      return elements(e, 0, e.ranks());
+    case Extent::all_blocks:
+      return has_root(e.collective) && rank != e.root ? 0 : elements(e, 0, e.ranks());
   }
-}
-
-bool is_in_place(const Exercise& e) {
-  return e.collective == Collective::broadcast || e.collective == Collective::all_reduce;
+  return 0;
 }
 
 Elements given_by(const Exercise& e, int rank) {
@@ -201,7 +193,7 @@ double number_at(Exercise::Numbers numbers, int rank, int64_t i) {
 }
 
 Elements input_of(const Exercise& exercise, int rank) {
-  return is_in_place(exercise) ? Elements(exercise.type, {}) : given_by(exercise, rank);
+  return kind_of(exercise.collective).is_in_place ? Elements(exercise.type, {}) : given_by(exercise, rank);
 }
 
 Elements output_before(const Exercise& exercise, int rank) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/lab/exercise.hpp"
@@ -116,33 +117,24 @@ void try_barrier(Trial& t) {
   }
 }
 
-void call(const Communicator& group, const Exercise& e, const Elements& in, Elements& out) {
-  switch (e.collective) {
-    case Collective::barrier:
-      return group.barrier();
-    case Collective::broadcast:
-      return group.broadcast(out.buffer(), e.root);
-    case Collective::reduce:
-      return group.reduce(in.buffer(), out.buffer(), e.reduction, e.root);
-    case Collective::all_reduce:
-      return group.all_reduce(out.buffer(), e.reduction);
-    case Collective::gather:
-      return group.gather(in.buffer(), out.buffer(), e.blocks, e.root);
-    case Collective::scatter:
-      return group.scatter(in.buffer(), out.buffer(), e.blocks, e.root);
-    case Collective::all_gather:
-      return group.all_gather(in.buffer(), out.buffer(), e.blocks);
-    case Collective::reduce_scatter:
-      return group.reduce_scatter(in.buffer(), out.buffer(), e.blocks, e.reduction);
-    case Collective::all_to_all: {
-      std::vector<int64_t> sent, received;
-      for (int peer = 0; peer < group.size(); ++peer) {
-        sent.push_back(e.between(group.rank(), peer));
-        received.push_back(e.between(peer, group.rank()));
-      }
-      return group.all_to_all(in.buffer(), sent, out.buffer(), received);
-    }
+void make_call(const Communicator& group, const Exercise& e, const Elements& in, Elements& out) {
+  const CollectiveKind& kind = kind_of(e.collective);
+  std::vector<int64_t> sent, received;  // in an all_to_all
+  for (int peer = 0; peer < group.size(); ++peer) {
+    sent.push_back(e.between(group.rank(), peer));
+    received.push_back(e.between(peer, group.rank()));
   }
+  Call call{.collective = e.collective, .in = in.buffer(), .out = out.buffer(), .where = Where::current()};
+  call.reduction = e.reduction;
+  if (kind.is_in_place) call.in = call.out;
+  if (has_root(e.collective)) call.root = e.root;
+  if (kind.gives != kind.gets) {
+    call.counts = e.blocks;
+  } else if (has_blocks(e.collective)) {
+    call.counts = sent;
+    call.receive_counts = received;
+  }
+  group.make(std::move(call));
 }
 
 /// Tries every reduction, each with another root; collectives without reduction with the first and the last rank as the root.
@@ -153,7 +145,7 @@ void try_collective(Trial& t, Collective collective) {
   const auto attempt = [&](const std::string& where) {
     const Elements in = input_of(e, t.rank);
     Elements out = output_before(e, t.rank);
-    call(t.group, e, in, out);
+    make_call(t.group, e, in, out);
     t.expect(output_after(e, t.rank), out, where, e.reduction == Reduction::average ? 0.01 : 0);  // it is rounded
   };
   const auto root = [&] { return has_root(collective) ? "root " + std::to_string(e.root) : ""; };

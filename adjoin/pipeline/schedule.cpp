@@ -144,6 +144,11 @@ std::vector<std::string_view> schedule_names() {
   return names;
 }
 
+bool has_chunks(std::string_view name) {
+  const auto* recipe = std::ranges::find(kRecipes, name, &Recipe::name);
+  return recipe != std::end(kRecipes) && recipe->has_chunks;
+}
+
 Schedule make_schedule(std::string_view name, int ranks, int micro_batches, int chunks) {
   const auto* recipe = std::ranges::find(kRecipes, name, &Recipe::name);
   require(recipe != std::end(kRecipes), [&] {

@@ -45,6 +45,9 @@ inline constexpr int64_t kMostActions = int64_t{1} << 24;
 /// "gpipe", "1f1b", "interleaved" and "zb-h1".
 std::vector<std::string_view> schedule_names();
 
+/// Whether ranks may have several stages in the schedule of this name.
+bool has_chunks(std::string_view name);
+
 /// Whether the name of a schedule is that of a file, for read_schedule.
 inline bool names_a_file(std::string_view schedule) {
   return schedule.ends_with(".csv");

@@ -47,4 +47,9 @@ void dry_run(const Configuration& given, const TaskMaker& make, bool as_json) {
   std::cout << json.dump() << '\n';
 }
 
+std::vector<RankPlan> plan_longest_step(const Configuration& configuration, const TaskMaker& make) {
+  const std::unique_ptr<Task> task = make(configuration);
+  return plan_step(configuration, *task, longest_samples(configuration, *task));
+}
+
 }  // namespace adjoin::plan

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <vector>
+
+#include "adjoin/plan/rank_plan.hpp"
 #include "adjoin/task/configuration.hpp"
-#include "adjoin/task/task.hpp"
+#include "adjoin/task/task_maker.hpp"
 
 namespace adjoin::plan {
 
@@ -11,5 +14,8 @@ namespace adjoin::plan {
 /// Throws: InvalidArgument as train does before it begins, except where the machine has too few cores or the MPI job another
 ///         number of ranks
 void dry_run(const train::Configuration& configuration, const train::TaskMaker& make = {}, bool as_json = false);
+
+/// The plan of each rank in the step of the longest samples. Throws: InvalidArgument as plan_step does, or `make`
+std::vector<RankPlan> plan_longest_step(const train::Configuration& configuration, const train::TaskMaker& make);
 
 }  // namespace adjoin::plan

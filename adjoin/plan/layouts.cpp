@@ -92,7 +92,7 @@ class Uses {
     }
   }
   std::vector<int64_t> chunks_of(const Configuration& c) const {
-    if (c.pipeline != "interleaved") return {1};
+    if (!pipeline::has_chunks(c.pipeline)) return {1};
     std::vector<int64_t> all;
     for (int64_t chunks = 2; chunks * c.pp <= segments_; chunks *= 2) all.push_back(chunks);
     return narrows_ && all.size() > 1 ? std::vector<int64_t>{2} : all;

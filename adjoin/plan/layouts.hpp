@@ -5,8 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/models/segment.hpp"
 #include "adjoin/task/configuration.hpp"
+
+namespace adjoin::models {
+struct Segment;
+}
 
 namespace adjoin::plan {
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/plan/step_time.hpp"
-#include "adjoin/plan/workbench.hpp"
+#include "adjoin/plan/job.hpp"
+#include "adjoin/plan/rank_plan.hpp"
 #include "adjoin/task/configuration.hpp"
-#include "adjoin/task/task.hpp"
+#include "adjoin/task/task_maker.hpp"
 
 namespace adjoin::plan {
 

@@ -3,17 +3,11 @@
 #include <functional>
 #include <span>
 
-#include "adjoin/plan/step_plan.hpp"
+#include "adjoin/plan/rank_plan.hpp"
 #include "adjoin/task/configuration.hpp"
 #include "adjoin/train/stages.hpp"
 
 namespace adjoin::plan {
-
-/// The seconds of a step, and the shares of all ranks' time in it, which add up to 1.
-struct StepTime {
-  double seconds = 0;
-  double computing = 0, communicating = 0, bubble = 0;  ///< bubble: the idle ranks of a pipeline
-};
 
 /// The costs of the parts of a step.
 struct StepCosts {

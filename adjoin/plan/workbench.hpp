@@ -10,32 +10,13 @@
 #include <utility>
 #include <vector>
 
-#include "adjoin/comm/algorithm/catalogue.hpp"
-#include "adjoin/comm/mpi/mpi_backend.hpp"
+#include "adjoin/plan/job.hpp"
 #include "adjoin/plan/measurements.hpp"
 #include "adjoin/plan/rounds.hpp"
 #include "adjoin/plan/segment_needs.hpp"
 #include "adjoin/plan/step_plan.hpp"
 
 namespace adjoin::plan {
-
-/// Where the ranks of a job run.
-struct JobHosts {
-  int64_t ranks = 1, hosts = 1;                 ///< the same number of ranks on each host, which are neighbours
-  std::optional<algorithm::Network> network{};  ///< between hosts, by formula; none: as measured
-
-  int64_t ranks_a_host() const { return ranks / hosts; }
-};
-
-/// Keeps MPI initialised while a job makes plans, checks them and trains; does nothing outside of a job. All processes of the
-/// job make and destroy it together.
-class JobSession {
- public:
-  JobSession();
-
- private:
-  std::optional<MpiSession> session_;
-};
 
 /// Measures the parts of steps, on as many workers at once as share this machine's cores, and keeps the results. In an MPI job
 /// the processes are the workers; each has a workbench, and all ask theirs for the same.

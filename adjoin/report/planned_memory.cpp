@@ -11,8 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/plan/planned_samples.hpp"
-#include "adjoin/plan/step_plan.hpp"
+#include "adjoin/plan/dry_run.hpp"
 #include "adjoin/task/grid_sizes.hpp"
 #include "adjoin/train/failures.hpp"
 #include "adjoin/train/tasks.hpp"
@@ -29,9 +28,7 @@ std::string plan_text(const train::Configuration& configuration) {
   try {
     Json ranks = Json::array();
     train::with_adjoin_errors([&] {
-      const auto task = train::task_kind(configuration).make(configuration);
-      const std::vector<int64_t> samples = plan::longest_samples(configuration, *task);
-      for (const plan::RankPlan& plan : plan::plan_step(configuration, *task, samples))
+      for (const plan::RankPlan& plan : plan::plan_longest_step(configuration, train::task_kind(configuration).make))
         ranks.push_back({plan.rank, plan.highest, plan.checkpoint_copies});
     });
     return ranks.dump();

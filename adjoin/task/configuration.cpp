@@ -43,7 +43,7 @@ constexpr Field kFields[] = {
 
     {"Data", "validation", at<&C::validation>(), "Fraction of the training samples, below 1, that is held out and evaluated instead of the test samples during training; the weights with the best result on it become the model; 0: none", "", 0, 1},
 
-    {"Model", "from", at<&C::from>(), "Folder of a model with which training begins: one of Hugging Face's transformers (config.json, safetensors and tokenizer, of the kind bert, gpt2, llama, mistral or qwen2), or of an earlier run. It decides the model and its vocabulary", ""},
+    {"Model", "from", at<&C::from>(), "Folder of a model with which training begins: one of Hugging Face's transformers (config.json, safetensors and tokenizer, of the kind {families}), or of an earlier run. It decides the model and its vocabulary", ""},
     {"Model", "preset", at<&C::preset>(), "Sizes and training recipe, a column of the tables below; options that are given override it. Without it: small, or gpt-small for a decoder; with --from: fine-tune, or fine-tune-gpt for a decoder", "tiny|small|bert-base|bert-large|fine-tune|gpt-tiny|gpt-small|gpt2|fine-tune-gpt"},
     {"Model", "model", at<&C::model>(), "What is trained: a classifier of texts, or a decoder, which predicts the next token", "classifier|decoder"},
     {"Model", "vocabulary_size", at<&C::vocabulary_size>(), "Pieces in a vocabulary that is trained on the texts (where --vocab names none)", "", 64, kLarge},
@@ -112,7 +112,7 @@ constexpr Field kFields[] = {
     {"Layout", "sp", at<&C::sp>(), "Sequence parallelism: tensor-parallel ranks share the rows between their layers, so that each keeps and normalises only its part", ""},
     {"Layout", "zero", at<&C::zero>(), "What is divided among the ranks that train the same weights, so that each keeps only its part (ZeRO's stages): 1: the optimizer's moments, 2: the gradients too, 3: the weights too, of which a rank then holds one whole segment at a time", "", 1, 3},
     {"Layout", "cp_method", at<&C::cp_method>(), "How context-parallel ranks get each other's keys and values: ring passes them from rank to rank; with ulysses each rank gets all rows of some heads; with gathered each rank gets all of them and keeps the scores of its rows", "ring|ulysses|gathered"},
-    {"Layout", "pipeline", at<&C::pipeline>(), "In which order pipeline-parallel ranks act on micro-batches: gpipe, 1f1b, interleaved, zb-h1, or a file.csv (adjoin pipeline --help)", ""},
+    {"Layout", "pipeline", at<&C::pipeline>(), "In which order pipeline-parallel ranks act on micro-batches: {schedules}, or a file.csv (adjoin pipeline --help)", ""},
     {"Layout", "chunks", at<&C::chunks>(), "Stages that each pipeline-parallel rank holds, with --pipeline interleaved", "", 1, 1e6},
     {"Layout", "stages", at<&C::stages>(), "How many segments of the model (embedding, blocks and head) each stage takes, as 4,3; without it, as many as make all stages cost about the same", ""},
     {"Layout", "recompute", at<&C::recompute>(), "What is not kept for backward but computed again there: the scores of attention, which only --cp-method gathered keeps, or everything within a block", "none|attention|segment"},

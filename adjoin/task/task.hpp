@@ -19,6 +19,8 @@
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/task/configuration.hpp"
 #include "adjoin/task/measure.hpp"
+#include "adjoin/task/prediction.hpp"
+#include "adjoin/task/task_maker.hpp"
 #include "adjoin/task/text_source.hpp"
 
 namespace adjoin::train {
@@ -44,21 +46,6 @@ inline constexpr const char* kOwnTask = "own";
 /// A file of a model's folder, besides weights and configuration.
 struct TaskFile {
   std::string name, content;
-};
-
-/// A text that a model does not read at once.
-struct CutText {
-  int64_t tokens = 0, at_once = 0;  ///< of the text, and as many as the model reads
-  bool goes_on = false;             ///< the rest is read too, separately
-};
-
-/// What a model predicts for a text.
-struct Prediction {
-  std::string label{};               ///< the name of the class, if there are classes
-  std::string what = "probability";  ///< the name of the value
-  double value = 0;
-  std::vector<std::pair<std::string, double>> classes{};  ///< all, the likeliest first, with their probabilities
-  std::optional<CutText> cut{};                           ///< where the text was longer than the model reads at once
 };
 
 /// How the rows of a configuration's model are split.
@@ -162,8 +149,5 @@ void check_output_shape(const models::Segment& segment, const at::Tensor& output
 
 /// Throws: InvalidArgument where the samples of a task of one's own have too few rows for the configuration's --cp, or none
 void check_rows(const Configuration& configuration, const Task& task);
-
-/// Makes a task, in each process of a job.
-using TaskMaker = std::function<std::unique_ptr<Task>(const Configuration& configuration)>;
 
 }  // namespace adjoin::train

@@ -58,7 +58,7 @@ EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make)
   const Configuration configuration = configured(saved, options);
   stages_of(configuration, saved.task->segments());  // throws for too many
   check_workers(worker_options(configuration));
-  EvaluationResult result{.task = saved.task, .evaluation = {}};
+  EvaluationResult result;
   if (!make) {
     const MeasuredTexts texts = measured_texts(
         options.source, options.test, {saved.configuration, options.model, content_of_file(*saved.task, kTextsFile)});
@@ -67,7 +67,8 @@ EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make)
   } else if (!options.source.data.empty()) {
     saved.task->read_test(options.source);
   }
-  const std::string measured = counted(saved.task->size(data::Part::test), "sample") + " " + result.texts;
+  result.samples = saved.task->size(data::Part::test);
+  const std::string measured = counted(result.samples, "sample") + " " + result.texts;
   run_workers(worker_options(configuration), [&](const Communicator& world) {
     const std::string of_first = text_from_rank(0, measured, world);
     require(largest_of_all(of_first != measured, world) == 0,
@@ -88,6 +89,8 @@ EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make)
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   });
   if (!std::isfinite(result.evaluation.loss)) throw Error(options.model + ": the loss of this model is not finite");
+  result.report = saved.task->report(result.evaluation.tally, 80);
+  result.details = saved.task->details(result.evaluation.tally);
   return result;
 }
 

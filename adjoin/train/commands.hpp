@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "adjoin/task/configuration.hpp"
-#include "adjoin/task/task.hpp"
-#include "adjoin/train/trainer.hpp"
+#include "adjoin/task/task_maker.hpp"
+#include "adjoin/task/text_source.hpp"
+#include "adjoin/train/results.hpp"
 #include "adjoin/train/workers.hpp"
 
 namespace adjoin::train {
@@ -27,8 +27,10 @@ struct EvaluateOptions : ModelUse {
 };
 
 struct EvaluationResult {
-  std::shared_ptr<const Task> task;  // the task whose test part was evaluated
+  int64_t samples = 0;  // of the test part
   Evaluation evaluation;
+  std::string report;  // what the task says of the evaluation, in at most 80 columns, and as numbers by name
+  nlohmann::ordered_json details;
   double seconds = 0;
   std::string texts{};  // which texts were evaluated: "all texts in more.csv"; "" for your own task's
 };

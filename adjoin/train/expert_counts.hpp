@@ -1,18 +1,15 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "adjoin/models/segment.hpp"
 #include "adjoin/nn/mixture_of_experts.hpp"
 #include "adjoin/task/measure.hpp"
+#include "adjoin/train/results.hpp"
 
 namespace adjoin::train {
-
-/// The rows that went to each expert, by the name of a segment that has experts.
-using RowsOfExperts = std::map<std::string, std::vector<int64_t>>;
 
 /// What the experts of a model did: for each segment that has experts, in order, the rows of each expert, and the losses of the
 /// routers over all segments. All numbers add up over micro-batches and ranks.

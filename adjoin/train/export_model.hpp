@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/task/precision.hpp"
+#include "adjoin/task/configuration.hpp"
 
 namespace adjoin::train {
 

@@ -5,6 +5,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
+#include "adjoin/models/generate.hpp"
 #include "adjoin/task/transformer_options.hpp"
 #include "adjoin/texts/language_modelling.hpp"
 #include "adjoin/train/saved_model.hpp"

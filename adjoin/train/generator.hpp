@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "adjoin/models/generate.hpp"
+#include "adjoin/models/sampling.hpp"
 #include "adjoin/train/workers.hpp"
 
 namespace adjoin::train {

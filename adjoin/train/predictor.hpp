@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/task/task.hpp"
+#include "adjoin/task/prediction.hpp"
+#include "adjoin/task/task_maker.hpp"
 #include "adjoin/train/workers.hpp"
 
 namespace adjoin::train {

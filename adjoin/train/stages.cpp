@@ -148,7 +148,7 @@ void check_schedule(const Configuration& c) {
   const std::vector<std::string_view> known = pipeline::schedule_names();
   require(pipeline::names_a_file(c.pipeline) || std::ranges::find(known, c.pipeline) != known.end(),
           [&] { return "--pipeline is \"" + c.pipeline + "\", expected one of " + joined(known) + ", or a file.csv"; });
-  require(c.chunks == 1 || c.pipeline == "interleaved",
+  require(c.chunks == 1 || pipeline::has_chunks(c.pipeline),
           [&] { return "--chunks is for --pipeline interleaved, and --pipeline is " + c.pipeline; });
   const int stages = schedule_of(c).stages;
   if (!c.stages.empty()) sizes_given(c, stages);

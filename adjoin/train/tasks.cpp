@@ -13,7 +13,7 @@ namespace adjoin::train {
 namespace {
 
 // Another task needs its own file and a row here.
-constexpr TaskKind kKinds[] = {
+const TaskKind kKinds[] = {
     {ModelKind::classifier, TextClassification::make, TextClassification::open},
     {ModelKind::decoder, LanguageModelling::make, LanguageModelling::open},
 };

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "adjoin/task/configuration.hpp"
-#include "adjoin/task/task.hpp"
+#include "adjoin/task/task_maker.hpp"
 #include "adjoin/train/resume.hpp"
 
 namespace adjoin::train {
@@ -16,7 +16,7 @@ namespace adjoin::train {
 struct TaskKind {
   ModelKind model;
   /// Makes the task with the data that the configuration names; a resumed run uses its checkpoint's vocabulary.
-  std::unique_ptr<Task> (*make)(const Configuration& configuration);
+  TaskMaker make;
   /// Makes the task of a model in a folder, without data. Throws: InvalidArgument where a file that files() wrote is missing
   std::unique_ptr<Task> (*open)(const Configuration& configuration, const std::filesystem::path& folder);
 };

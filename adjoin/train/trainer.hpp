@@ -14,7 +14,7 @@
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/task/configuration.hpp"
 #include "adjoin/task/task.hpp"
-#include "adjoin/train/expert_counts.hpp"
+#include "adjoin/train/results.hpp"
 #include "adjoin/train/stages.hpp"
 
 namespace adjoin::train {
@@ -24,26 +24,6 @@ at::TensorOptions tensor_options(const Configuration& configuration);
 
 /// A task's segments; some are computed again in backward if the configuration says so.
 std::vector<models::Segment> segments_of(const Configuration& configuration, const Task& task);
-
-/// What all workers know about a step of the global batch.
-struct StepResult {
-  double loss = 0;  // mean over the batch
-  std::vector<Measure> measures{};
-  double gradient_norm = 0;  // of all gradients, before clipping
-  int64_t tokens = 0;
-  double flops = 0;  // operations of the model, forward and backward; 0 if its segments do not give their cost
-  bool interrupted = false;
-  bool skipped = false;  // a gradient was not finite, so the weights are unchanged
-};
-
-/// The exact mean over a part's samples, unless it was interrupted before it had seen all.
-struct Evaluation {
-  double loss = 0;
-  std::vector<Measure> measures{};
-  std::vector<double> tally{};  // the task's tally, of all samples
-  RowsOfExperts expert_rows{};  // of all samples
-  bool interrupted = false;
-};
 
 /// Whether each rank keeps only shards of weights.
 inline bool shards_weights(const Configuration& configuration) {

@@ -48,6 +48,14 @@ class CheckLayers(unittest.TestCase):
         for header in ["torch/types.h", "ATen/core/Tensor.h", "c10/util/Half.h"]:
             self.assert_reported("adjoin/partition/a.cpp", f"#include <{header}>\n", header)
 
+    def test_reports_libtorch_through_headers_in_a_layer_without_its_headers(self):
+        files = {"adjoin/nn/a.hpp": "#include <ATen/core/Tensor.h>\n", "adjoin/train/b.hpp": '#include "adjoin/nn/a.hpp"\n',
+                 "adjoin/train/c.hpp": "", "adjoin/cli/a.cpp": '#include "adjoin/train/c.hpp"\n#include "adjoin/train/b.hpp"\n'}
+        self.assertEqual(check(files).stderr, "adjoin/cli/a.cpp: cli is without LibTorch's headers but includes adjoin/train/b.hpp, "
+                         "which includes adjoin/nn/a.hpp, which includes ATen/core/Tensor.h\n")
+        del files["adjoin/cli/a.cpp"]
+        self.assertEqual(check(files).returncode, 0)
+
     def test_reports_the_whole_of_libtorch_anywhere(self):
         for name in ["adjoin/nn/a.cpp", "tests/nn/a_test.cpp", "bench/a.cpp", "examples/a.cpp"]:
             self.assert_reported(name, "#include <torch/torch.h>\n", "torch/torch.h")

@@ -13,7 +13,7 @@ namespace {
 /// How many rows of all ranks' counts a request has: none where every rank has equally many, one per sender in an
 /// all_to_all.
 size_t rows_of(Collective collective, size_t ranks) {
-  if (collective <= Collective::all_reduce) return 0;
+  if (!has_blocks(collective)) return 0;
   return collective == Collective::all_to_all ? ranks : 1;
 }
 

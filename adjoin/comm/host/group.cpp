@@ -160,7 +160,7 @@ std::string Group::text_of(int rank, uint64_t sequence) const {
   const PublishedCall& shown = call_of(rank, sequence);
   if (shown.call) return describe(*shown.call);
   const auto collective = shown.signature.collective;
-  const bool has_counts = collective >= Collective::gather;
+  const bool has_counts = has_blocks(collective);
   const auto ranks = static_cast<size_t>(size());
   const bool receives = collective == Collective::all_to_all;
   return describe(shown.record, "", {shown.counts, has_counts ? ranks : 0},

@@ -26,15 +26,16 @@ int HostParts::place_of_leader(int rank) const {
 bool Transport::goes_by_parts(const Call& call) const {
   if (!group_->parts()) return false;
   switch (*call.collective) {
-    case Collective::gather:
-    case Collective::scatter:
-    case Collective::all_to_all:
-      return false;  // each block goes over the network once in any case
+    case Collective::barrier:
+    case Collective::broadcast:
+    case Collective::reduce:
+    case Collective::all_reduce:
+      return true;
     case Collective::all_gather:
     case Collective::reduce_scatter:
       return std::ranges::is_sorted(group_->parts()->leader_of);  // so that a part's blocks are contiguous
     default:
-      return true;
+      return false;  // each block goes over the network once in any case
   }
 }
 

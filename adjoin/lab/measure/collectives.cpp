@@ -24,40 +24,25 @@ Result measure_size(const Communicator& world, Collective collective, int64_t by
 
 std::vector<Collective> collectives_from(std::string_view list) {
   std::vector<Collective> collectives;
-  std::string known;
-  for (int i = 0; i < kCollectives; ++i) {
-    collectives.push_back(static_cast<Collective>(i));
-    known += (i == 0 ? "" : ", ") + std::string(name(collectives.back()));
-  }
-  if (list.empty()) return collectives;
-  collectives.clear();
+  for (int i = 0; list.empty() && i < kCollectives; ++i) collectives.push_back(static_cast<Collective>(i));
   for (const std::string_view wanted : items_of(list)) {
     const auto collective = collective_named(wanted);
-    require(collective.has_value(),
-            [&] { return "expected operations among " + known + ", got '" + std::string(wanted) + "'"; });
+    require(collective.has_value(), [&] {
+      return "expected operations among " + joined(collective_names()) + ", got '" + std::string(wanted) + "'";
+    });
     collectives.push_back(*collective);
   }
   return collectives;
 }
 
 int64_t least_traffic(Collective collective, int ranks, int64_t bytes) {
-  switch (collective) {
-    case Collective::all_reduce:
-    case Collective::all_to_all:
-      return 2 * ranks * bytes;
-    case Collective::broadcast:
-      return ranks * bytes;
-    case Collective::gather:
-    case Collective::scatter:
-      return 2 * bytes;
-    case Collective::reduce:
-    case Collective::all_gather:
-    case Collective::reduce_scatter:
-      return (ranks + 1) * bytes;
-    case Collective::barrier:
-      return 0;
-  }
-  return 0;
+  using Root = CollectiveKind::Root;
+  const CollectiveKind& kind = kind_of(collective);
+  const auto of_all = [&](Extent extent, bool root_alone) {
+    return extent == Extent::none ? 0 : extent == Extent::own_block || root_alone ? bytes : ranks * bytes;
+  };
+  const int64_t of_root = kind.is_in_place && kind.root == Root::gives ? bytes : 0;  // has it already
+  return of_all(kind.gives, kind.root == Root::gives) + of_all(kind.gets, kind.root == Root::gets) - of_root;
 }
 
 double limit_us(Collective collective, int ranks, int64_t bytes, double copy_us) {

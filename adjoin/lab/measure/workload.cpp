@@ -1,6 +1,7 @@
 #include "adjoin/lab/measure/workload.hpp"
 
 #include <cstring>
+#include <utility>
 
 #include "adjoin/comm/contract/host_memory.hpp"
 
@@ -24,26 +25,19 @@ Workload::Workload(const Communicator& world, int64_t bytes)
       out_(zeros(bytes)) {}
 
 void Workload::call(Collective collective) const {
-  switch (collective) {
-    case Collective::all_reduce:
-      return world_.all_reduce(in());
-    case Collective::broadcast:
-      return world_.broadcast(in(), 0);
-    case Collective::reduce:
-      return world_.reduce(in(), out(), Reduction::sum, 0);
-    case Collective::gather:
-      return world_.gather(own_block_of(in()), blocks_of(out()), counts_, 0);
-    case Collective::scatter:
-      return world_.scatter(blocks_of(in()), own_block_of(out()), counts_, 0);
-    case Collective::all_gather:
-      return world_.all_gather(own_block_of(in()), blocks_of(out()), counts_);
-    case Collective::reduce_scatter:
-      return world_.reduce_scatter(blocks_of(in()), own_block_of(out()), counts_);
-    case Collective::all_to_all:
-      return world_.all_to_all(blocks_of(in()), counts_, blocks_of(out()), counts_);
-    case Collective::barrier:
-      return world_.barrier();
+  const CollectiveKind& kind = kind_of(collective);
+  const auto part_of = [&](Extent extent, Buffer whole) {
+    return extent == Extent::own_block ? own_block_of(whole) : extent == Extent::all_blocks ? blocks_of(whole) : whole;
+  };
+  Call call{.collective = collective, .where = Where::current()};
+  if (kind.gives != Extent::none) {
+    call.in = part_of(kind.gives, in());
+    call.out = part_of(kind.gets, kind.is_in_place ? in() : out());
   }
+  if (has_blocks(collective)) call.counts = counts_;
+  if (kind.gives == kind.gets && has_blocks(collective)) call.receive_counts = counts_;
+  if (has_root(collective)) call.root = 0;
+  world_.make(std::move(call));
 }
 
 void Workload::write() const {
