@@ -74,13 +74,12 @@ std::unique_ptr<Task> prepared(Configuration& configuration, const TaskMaker& ma
   std::unique_ptr<Task> task = make_task(configuration, make);
   check_traced_steps(configuration, 0, steps_of(configuration, *task));
   if (!configuration.resume.empty()) check_weights_to_resume({configuration.resume, configuration.step}, *task);
-  const std::vector<models::Segment> segments = task->segments();
-  const Stages stages = stages_of(configuration, segments);
+  const Stages stages = stages_of(configuration, task->segments());
   say_plan(configuration, *task);
   if (stages.count() > 1 || configuration.pipeline != Configuration().pipeline)
     say("pipeline " + configuration.pipeline + ": " + counted(stages.count(), "stage") + ", " +
         counted(configuration.microbatches, "micro-batch", "micro-batches") + ", ranks idle about " +
-        fixed(100 * expected_timeline(stages, segments).bubble, 0) + " % of the time");
+        fixed(100 * expected_timeline(stages).bubble, 0) + " % of the time");
   const int64_t samples = (configuration.batch + configuration.dp - 1) / configuration.dp;
   if (stages.count() > 1 && samples < configuration.microbatches)
     say("micro-batches without samples: at least " + grouped(configuration.microbatches - samples) +
