@@ -149,10 +149,8 @@ const SegmentNeeds& MeasuredSegments::needs_of(const SegmentTrial& trial, const 
       .layout = layout_of_needs(configuration_),
       .segment = name,
       .larger_shards = shards_weights(configuration_) ? larger_shards(model, i, trial.grid) : std::vector<bool>(),
-      .recomputes = trial.segment.recomputes,
-      .holds_input = trial.holds_input,
-      .backward_follows = trial.backward_follows,
-      .is_summed_earlier = !trial.summed_earlier.empty()}];
+      .of_trial = {trial.segment.recomputes, trial.holds_input, trial.backward_follows,
+                   !trial.summed_earlier.empty()}}];
   const Load load = load_of(trial, model);
   auto found = of_loads.find(load);
   if (found == of_loads.end() && of_loads.size() >= kMostMicroBatches) found = of_loads.lower_bound({load.first, 0});

@@ -23,7 +23,7 @@ struct NeedsKey {
   std::vector<int64_t> layout;
   std::string segment;              ///< its kind, and the rank's pieces of weights
   std::vector<bool> larger_shards;  ///< of which of its sharded weights the rank has more rows than others
-  bool recomputes, holds_input, backward_follows, is_summed_earlier;
+  std::vector<bool> of_trial;       ///< what else a SegmentTrial says
 
   auto operator<=>(const NeedsKey&) const = default;
 };

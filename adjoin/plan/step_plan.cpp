@@ -267,10 +267,7 @@ StepPlanner::StepPlanner(SegmentClock clock)
 StepPlanner::~StepPlanner() = default;
 
 SegmentSeconds& SegmentSeconds::operator+=(const SegmentSeconds& other) {
-  forward += other.forward;
-  backward += other.backward;
-  weight_gradients += other.weight_gradients;
-  waiting += other.waiting;
+  for (const auto part : kPartsOfSeconds) this->*part += other.*part;
   return *this;
 }
 
@@ -289,8 +286,7 @@ std::vector<RankPlan> StepPlanner::plan(const Configuration& configuration, cons
   std::vector<OptimizerNeeds> optimizers;
   const auto model_of = [&](const SilentRank& rank) -> EqualRanks& {
     const std::pair place(rank.grid.coordinate("pp"), rank.grid.coordinate("tp"));
-    const auto found = models.find(place);
-    return found != models.end() ? found->second : models.try_emplace(place, run, rank.grid).first->second;
+    return models.try_emplace(place, run, rank.grid).first->second;
   };
   const auto world = static_cast<int>(grid_sizes(configuration).ranks());
   std::vector<int> numbers(wanted.begin(), wanted.end());

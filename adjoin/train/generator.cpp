@@ -83,8 +83,8 @@ void generate(const GenerationRequest& request, const Readers& readers) {
   const Stages stages = stages_of(configuration, models::decoder(sizes, configuration.tied_scores));
   models::GenerateOptions options{
       .tokens = request.tokens, .sampling = request.sampling, .ends = vocabulary.ends(), .pieces = vocabulary.size()};
-  run_workers(worker_options(configuration), [&](const Communicator& world) {
-    const Grid grid(world, request.grid.shape());
+  run_workers(configuration, [&](const Communicator& world) {
+    const Grid grid(world, request.ranks.shape());
     const at::TensorOptions tensor = tensor_options(configuration);
     const models::Model model = model_here(stages, grid, tensor);
     saved.folder->read_weights(world, parameters_of(stages, model, grid, tensor));

@@ -108,7 +108,7 @@ void predict(const ModelUse& options, const Conversation& conversation, const Ta
   const SavedModel saved = open_model({options.model, options.step}, make);
   const Configuration configuration = configured(saved, options);
   std::exception_ptr trouble;
-  run_workers(worker_options(configuration), [&](const Communicator& world) {
+  run_workers(configuration, [&](const Communicator& world) {
     std::exception_ptr of_others;
     converse(saved, configuration, conversation, world, world.rank() == 0 ? trouble : of_others);
   });

@@ -23,6 +23,19 @@ namespace {
 
 constexpr int kMostSegments = 1'000'000;
 
+/// The schedule that a configuration names; if it is a file, it is read.
+pipeline::Schedule schedule_of(const Configuration& c) {
+  const auto ranks = static_cast<int>(c.pp), micro_batches = static_cast<int>(c.microbatches);
+  if (!pipeline::names_a_file(c.pipeline))
+    return pipeline::make_schedule(c.pipeline, ranks, micro_batches, static_cast<int>(c.chunks));
+  const std::string table = read_text(c.pipeline);
+  try {
+    return pipeline::read_schedule(table, ranks, micro_batches);
+  } catch (...) {
+    rethrow_led_by("--pipeline " + c.pipeline + ": ", std::current_exception());
+  }
+}
+
 /// The numbers of --stages.
 std::vector<int> sizes_given(const Configuration& c, int stages) {
   std::vector<int> sizes;
@@ -149,18 +162,6 @@ void check_schedule(const Configuration& c) {
           [&] { return "--chunks is for --pipeline interleaved, and --pipeline is " + c.pipeline; });
   const int stages = schedule_of(c).stages;
   if (!c.stages.empty()) sizes_given(c, stages);
-}
-
-pipeline::Schedule schedule_of(const Configuration& c) {
-  const auto ranks = static_cast<int>(c.pp), micro_batches = static_cast<int>(c.microbatches);
-  if (!pipeline::names_a_file(c.pipeline))
-    return pipeline::make_schedule(c.pipeline, ranks, micro_batches, static_cast<int>(c.chunks));
-  const std::string table = read_text(c.pipeline);
-  try {
-    return pipeline::read_schedule(table, ranks, micro_batches);
-  } catch (...) {
-    rethrow_led_by("--pipeline " + c.pipeline + ": ", std::current_exception());
-  }
 }
 
 std::vector<int> Stages::stages_at(int pp) const {

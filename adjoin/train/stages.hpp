@@ -32,10 +32,8 @@ struct Stages {
   size_t place_of(int stage) const;
 };
 
-/// The schedule that a configuration names; if it is a file, it is read.
+/// Checks what can be checked of a configuration's schedule without the model; if it is a file, it is read.
 /// Throws: InvalidArgument, with the option's name, as pipeline::make_schedule and read_schedule do
-pipeline::Schedule schedule_of(const Configuration& configuration);
-/// Checks what can be checked of the schedule without the model.
 void check_schedule(const Configuration& configuration);
 
 /// The stages that a configuration gives.

@@ -4,7 +4,7 @@
 #include <ATen/ops/full_like.h>
 
 #include <algorithm>
-#include <array>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -30,13 +30,6 @@ GridShape grid_shape(const Configuration& configuration, const Communicator& wor
   const GridSizes sizes = grid_sizes(configuration);
   require(sizes.ranks() == world.size(), [&] { return sizes.needs() + ", there are " + std::to_string(world.size()); });
   return sizes.shape();
-}
-
-/// Whether any worker was interrupted; all act on it together.
-bool any_interrupted(const Communicator& world) {
-  std::array<int32_t, 1> flag{interrupted()};
-  world.all_reduce(buffer(flag), Reduction::max);
-  return flag[0] != 0;
 }
 
 }  // namespace
@@ -80,38 +73,6 @@ parallel::Optimizer& Trainer::optimizer() {
 }
 
 namespace {
-
-/// The micro-batches of a schedule; each is made when the first stage of this rank needs it.
-class MicroBatches {
- public:
-  /// `uses`: how many stages of this rank use each.
-  MicroBatches(const std::function<MicroBatch(int)>& make, size_t uses) : make_(make), uses_(uses) {}
-
-  const MicroBatch& operator[](int number) {
-    const auto [found, is_new] = there_.try_emplace(number);
-    if (is_new) {
-      const lab::TimeSlice slice("data", number);
-      found->second.batch = make_(number);
-    }
-    return found->second.batch;
-  }
-  /// Returns a micro-batch for one stage; it is dropped when all stages have used it.
-  const MicroBatch& use(int number) {
-    std::erase_if(there_, [this](const auto& item) { return item.second.used == uses_; });
-    const MicroBatch& batch = (*this)[number];
-    ++there_.at(number).used;
-    return batch;
-  }
-
- private:
-  struct Made {
-    MicroBatch batch;
-    size_t used = 0;
-  };
-  const std::function<MicroBatch(int)>& make_;
-  size_t uses_;
-  std::map<int, Made> there_;
-};
 
 /// Floating-point operations of this worker's rows of a micro-batch, through the whole model: one multiplication and one
 /// addition for each row and each weight that it is multiplied by, the same for each pair of tokens and each feature in the two
@@ -172,7 +133,8 @@ class Trainer::StageRunner {
   /// Losses are divided by `denominator`.
   StageRunner(Trainer& trainer, const std::function<MicroBatch(int)>& make, Sums& sums, double denominator)
       : trainer_(trainer),
-        batches_(make, trainer.stages_.stages_at(trainer.grid_.coordinate("pp")).size()),
+        make_(make),
+        uses_(trainer.stages_.stages_at(trainer.grid_.coordinate("pp")).size()),
         sums_(sums),
         denominator_(denominator),
         checks_(trainer.checks_gradients_ && at::GradMode::is_enabled()) {
@@ -181,7 +143,9 @@ class Trainer::StageRunner {
   }
 
   at::Tensor forward(int stage, int number, const at::Tensor& input) {
-    const MicroBatch& batch = batches_.use(number);
+    std::erase_if(batches_, [this](const auto& item) { return item.second.uses == uses_; });
+    const MicroBatch& batch = batch_of(number);
+    ++batches_.at(number).uses;
     const Configuration& c = trainer_.configuration_;
     const models::Model& model = trainer_.model_;
     const Autocast autocast(c.precision);
@@ -205,7 +169,7 @@ class Trainer::StageRunner {
     return x.to(weight_type(c.precision));  // as the next stage expects it
   }
   at::Tensor loss(int number, const at::Tensor& output) {
-    const MicroBatch& batch = batches_[number];
+    const MicroBatch& batch = batch_of(number);
     const Task& task = trainer_.task_;
     const at::Tensor mean = loss_of(task, output, batch, trainer_.grid_) / denominator_;
     if (checks_)
@@ -216,7 +180,7 @@ class Trainer::StageRunner {
   }
   std::vector<int64_t> output_shape(int stage, int number) {
     const models::Segment& last = trainer_.stages_.segments_of(stage).back();
-    return last.output_shape(trainer_.model_->stage(), batches_[number].pass.rows);
+    return last.output_shape(trainer_.model_->stage(), batch_of(number).pass.rows);
   }
   void note(const pipeline::Action& action, double seconds) const {
     if (action.kind != pipeline::Kind::forward) trainer_.model_->release_weights();
@@ -224,6 +188,15 @@ class Trainer::StageRunner {
   }
 
  private:
+  /// A micro-batch is made when the first stage of this rank needs it, and dropped when all its stages have used it.
+  const MicroBatch& batch_of(int number) {
+    const auto [found, is_new] = batches_.try_emplace(number);
+    if (is_new) {
+      const lab::TimeSlice slice("data", number);
+      found->second.batch = make_(number);
+    }
+    return found->second.batch;
+  }
   std::vector<KnownTensor> known_parameters() const { return nn::known_tensors(parameters_of(trainer_.model_)); }
   std::vector<KnownTensor> known_inputs(const MicroBatch& batch, const at::Tensor& input) const {
     // Inputs from other stages may be anything; the micro-batch itself is equal along tp and different along all other axes.
@@ -235,7 +208,13 @@ class Trainer::StageRunner {
   }
 
   Trainer& trainer_;
-  MicroBatches batches_;
+  const std::function<MicroBatch(int)>& make_;
+  struct UsedBatch {
+    MicroBatch batch;
+    size_t uses = 0;
+  };
+  std::map<int, UsedBatch> batches_;
+  const size_t uses_;  // of each micro-batch, by the stages of this rank
   Sums& sums_;
   const double denominator_;
   const bool checks_;
@@ -329,7 +308,7 @@ Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_
   Sums sums(stages_.segments);
   const at::NoGradGuard no_gradient;
   for (size_t begin = 0; begin < all; begin += in_a_row) {
-    if (any_interrupted(grid_.world())) return {.interrupted = true};
+    if (largest_of_all(interrupted(), grid_.world()) != 0) return {.interrupted = true};
     const size_t count = std::min(in_a_row, all - begin);
     const auto make = [&](int i) {
       return micro_batch_of(task_, part, samples_of(begin + static_cast<size_t>(i)), {},

@@ -166,7 +166,7 @@ BenchStepResult bench_step(const BenchStepOptions& options) {
   std::vector<int64_t> samples;
   for (int64_t i = 0; i < c.batch; ++i) samples.push_back(i);
   BenchStepResult result;
-  run_workers(worker_options(c), [&](const Communicator& world) {
+  run_workers(c, [&](const Communicator& world) {
     PeakMemory memory;
     Trainer trainer(c, *task, world);
     trainer.initialize();
