@@ -39,7 +39,7 @@ void make_model(const fs::path& run, const fs::path& folder) {
   c.classifier.pooler = c.embedding_norm = c.feed_forward_bias = true;
   c.final_norm = false;
   const auto task = train::task_kind(c).make(c);
-  train::run_workers(train::worker_options(c), [&](const Communicator& world) {
+  train::run_workers(c, [&](const Communicator& world) {
     train::Trainer trainer(c, *task, world);
     trainer.initialize();
     data::Sampler samples({.samples = task->size(data::Part::train), .batch = c.batch, .seed = 1});
@@ -55,7 +55,7 @@ int main(int argc, char** argv) {
   CLI::App app("Scores texts with a model of Hugging Face's transformers.", "hugging_face");
   app.add_option("folder", use.model, "config.json, safetensors, tokenizer [a small model]")->option_text("FOLDER");
   app.add_option("texts", texts, "What to score [two texts]")->option_text("TEXT...");
-  app.add_option("--tp", use.grid.tp, "Workers that each hold a part of every layer [1]")->option_text("N");
+  app.add_option("--tp", use.ranks.tp, "Workers that each hold a part of every layer [1]")->option_text("N");
   CLI11_PARSE(app, argc, argv);
   const fs::path made = fs::temp_directory_path() / ("hugging_face-" + std::to_string(::getpid()));
   int code = 0;

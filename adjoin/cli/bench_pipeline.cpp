@@ -18,8 +18,7 @@ constexpr double kMostMilliseconds = 1e6;
 constexpr int64_t kMostMeasurements = 1000;
 
 struct BenchPipelineCommand : ScheduleOptions {
-  int64_t times = train::BenchPipelineOptions().times;
-  std::string host_memory = "auto";
+  train::BenchPipelineOptions bench;
   bool json = false;
 };
 
@@ -29,9 +28,9 @@ void run_bench_pipeline(const BenchPipelineCommand& command) {
   if (options.ranks) check_ranks(*options.ranks);
   if (!options.ranks && !pipeline::names_a_file(options.schedule) && started_by_mpi()) options.ranks = mpi_job_size();
   constexpr double kSecond = 1000;
-  const pipeline::StageCosts costs{options.costs.forward / kSecond, options.costs.input / kSecond,
-                                   options.costs.weight / kSecond};
-  const train::BenchPipelineOptions bench{schedule_from(options).schedule, costs, command.times, command.host_memory};
+  train::BenchPipelineOptions bench = command.bench;
+  bench.schedule = schedule_from(options).schedule;
+  bench.costs = {options.costs.forward / kSecond, options.costs.input / kSecond, options.costs.weight / kSecond};
   const train::BenchPipelineResult result = train::bench_pipeline(bench);
   if (!prints()) return;
   const double ratio = result.measured / result.simulated;
@@ -60,12 +59,13 @@ void add_bench_pipeline(Program& program, CLI::App& bench) {
                                   "Time a schedule on stages that sleep, and compare it with its simulation",
                                   [options] { run_bench_pipeline(*options); });
   add_schedule_options(program, *command, *options, "milliseconds of sleep");
-  add_options(program, *command,
-              {number("--times", options->times, "Measurements, of which the median is reported", 1, kMostMeasurements),
-               host_memory_row(options->host_memory),
-               flag("--json", options->json,
-                    "Print one JSON object: schedule, ranks, stages, microbatches, measured_seconds, "
-                    "simulated_seconds, ratio (null where nothing sleeps)")});
+  add_options(
+      program, *command,
+      {number("--times", options->bench.times, "Measurements, of which the median is reported", 1, kMostMeasurements),
+       host_memory_row(options->bench.host_memory),
+       flag("--json", options->json,
+            "Print one JSON object: schedule, ranks, stages, microbatches, measured_seconds, "
+            "simulated_seconds, ratio (null where nothing sleeps)")});
   command->footer(
       "A rank is a thread or, under mpirun, a process of the job; --ranks is then the size of the job unless given. "
       "Messages are small. In the simulation transfers take no time.");

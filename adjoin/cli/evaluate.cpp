@@ -65,11 +65,11 @@ void add_evaluate(Program& program) {
             "Print one JSON object: samples, loss, seconds, texts, and accuracy, classes, f1 of each, macro_f1, "
             "confusion, or perplexity and bits_per_byte; of a model with experts expert_rows")});
   add_layout_options(*command,
-                     {{"dp", &options->grid.dp},
-                      {"ep", &options->grid.ep},
-                      {"pp", &options->grid.pp},
-                      {"tp", &options->grid.tp},
-                      {"zero", &options->zero}},
+                     {{"dp", &options->ranks.dp},
+                      {"ep", &options->ranks.ep},
+                      {"pp", &options->ranks.pp},
+                      {"tp", &options->ranks.tp},
+                      {"zero", &options->ranks.zero}},
                      *options);
 }
 

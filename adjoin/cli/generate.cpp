@@ -114,7 +114,7 @@ void add_generate(Program& program) {
        texts("prompt", options->prompts, "PROMPT...",
              "The beginning of each text, in quotes, also of several lines; without any, each line of standard input "
              "is one")});
-  add_layout_options(*command, {{"pp", &request.grid.pp}, {"tp", &request.grid.tp}}, request);
+  add_layout_options(*command, {{"pp", &request.ranks.pp}, {"tp", &request.ranks.tp}}, request);
 }
 
 }  // namespace adjoin::cli

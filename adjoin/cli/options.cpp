@@ -272,9 +272,9 @@ void add_layout_options(CLI::App& command, const std::vector<std::pair<std::stri
     checked(number(train::option_of(name), variable, help_of(field)).add(command), field)->group("Layout");
   };
   for (const auto& [axis, size] : axes) add(axis, *size);
-  add_word(command, "backend", use.backend)->group("Layout");
-  add_word(command, "host_memory", use.host_memory)->group("Layout");
-  add("threads_per_rank", use.threads_per_rank);
+  add_word(command, "backend", use.ranks.backend)->group("Layout");
+  add_word(command, "host_memory", use.ranks.host_memory)->group("Layout");
+  add("threads_per_rank", use.ranks.threads_per_rank);
 }
 
 OptionRow host_memory_row(std::string& word) {

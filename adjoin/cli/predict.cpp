@@ -64,7 +64,7 @@ void answer(std::span<const train::Prediction> predictions, const PredictRequest
 
 void run_predict(PredictRequest options, std::span<const std::string> texts) {
   if (options.command->count("--dp") == 0)
-    options.grid.dp = std::max<int64_t>(1, mpi_job_size() / std::max<int64_t>(1, options.grid.tp));
+    options.ranks.dp = std::max<int64_t>(1, mpi_job_size() / std::max<int64_t>(1, options.ranks.tp));
   LineReader input(STDIN_FILENO);
   const auto next = [&, rest = texts]() mutable {
     if (texts.empty()) return input.next(kAtOnce);
@@ -96,7 +96,7 @@ void add_predict(Program& program) {
              "Texts; without any, each line of standard input is one, answered as it comes. A text that begins with "
              "two dashes comes after --")});
   options->command = program.takes_texts = command;
-  add_layout_options(*command, {{"dp", &options->grid.dp}, {"tp", &options->grid.tp}}, *options);
+  add_layout_options(*command, {{"dp", &options->ranks.dp}, {"tp", &options->ranks.tp}}, *options);
 }
 
 }  // namespace adjoin::cli

@@ -134,6 +134,7 @@ Family llama() {
 
 Family mistral() {
   Family family = rotary_family("mistral", "MistralForCausalLM", "32000", "14336", "8", "131072");
+  family.window = Window::unless_null;
   family.fixed.push_back({"attention_bias", "none"});
   family.fixed.push_back({"feed_forward_bias", "false"});
   return family;
@@ -141,6 +142,7 @@ Family mistral() {
 
 Family qwen2() {
   Family family = rotary_family("qwen2", "Qwen2ForCausalLM", "151936", "22016", "32", "32768");
+  family.window = Window::by_switch;
   family.fixed.push_back({"attention_bias", "qkv"});
   family.fixed.push_back({"feed_forward_bias", "false"});
   return family;

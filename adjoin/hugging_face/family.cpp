@@ -80,7 +80,7 @@ Json kinds_of_layers(const Json& config) {
   return kinds;
 }
 
-/// For a qwen2: whether any of its layers has a window.
+/// For a family with a switch: whether any of a model's layers has a window.
 bool has_sliding_layers(const Json& config) {
   if (const Json kinds = kinds_of_layers(config); !kinds.is_null())
     return std::ranges::find(kinds, Json("sliding_attention")) != kinds.end();
@@ -94,12 +94,12 @@ bool has_sliding_layers(const Json& config) {
 Json window_of(const Family& family, const Json& config) {
   if (family.model != ModelKind::decoder) return nullptr;
   kinds_of_layers(config);
-  if (family.model_type == "qwen2") {
+  if (family.window == Window::by_switch) {
     const Json uses = value_of(config, "use_sliding_window", "false");
     require(uses.is_boolean(), [&] { return with_value("use_sliding_window", uses) + ": expected true or false"; });
     if (!uses.get<bool>() || !has_sliding_layers(config)) return nullptr;
   }
-  const bool has_one = family.model_type == "mistral" || family.model_type == "qwen2";
+  const bool has_one = family.window != Window::by_key;
   const Json window = config.contains("sliding_window") ? config["sliding_window"] : has_one ? Json(4096) : Json();
   require(window.is_null() || (is_size(window) && window >= 2),
           [&] { return with_value("sliding_window", window) + ": expected an integer of 2 or more"; });
@@ -232,8 +232,8 @@ Json to_config(const Family& family, const Configuration& c, int64_t words, cons
   if (family.is_rotary) {
     write_rotary(c, config);
     // A missing window would be one of 4,096 tokens; null, "none", is not understood by all who read such files.
-    if (family.model_type == "mistral") config["sliding_window"] = completed.context;
-    if (family.model_type == "qwen2") config["use_sliding_window"] = false;
+    if (family.window == Window::unless_null) config["sliding_window"] = completed.context;
+    if (family.window == Window::by_switch) config["use_sliding_window"] = false;
   }
   for (const auto& [key, value] : family.supported)
     if (key != "problem_type") config[std::string(key)] = Json::parse(value);
@@ -265,9 +265,12 @@ std::string not_expressed(const Family& family, const Configuration& c) {
       return difference;
     }
   }
-  if (family.model_type == "bert" && c.token_types == 0) return "--token-types 0";
+  const auto has = [&](std::string_view field) {
+    return std::ranges::find(family.keys, field, &FamilyKey::ours) != family.keys.end();
+  };
+  if (has("token_types") && c.token_types == 0) return "--token-types 0";
   const double embedding = c.embedding_dropout;
-  if (family.model_type == "bert" && embedding >= 0 && embedding != c.dropout)
+  if (has("dropout") && !has("embedding_dropout") && embedding >= 0 && embedding != c.dropout)
     return "--embedding-dropout " + shown(embedding) + " beside --dropout " + shown(c.dropout);
   return "";
 }

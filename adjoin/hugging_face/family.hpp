@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
@@ -29,6 +30,10 @@ struct FamilyModule {
   bool is_head = false;                  ///< is not in the trunk, whose names may have a prefix
 };
 
+/// Where a config.json limits attention to a window of tokens: by "sliding_window"; the same, and a missing key means 4,096 tokens;
+/// or so only if "use_sliding_window" is true.
+enum class Window : uint8_t { by_key, unless_null, by_switch };
+
 /// A kind of model of Hugging Face's transformers: what its config.json and the names of its tensors mean here. Both tables are
 /// used in both directions.
 struct Family {
@@ -45,6 +50,7 @@ struct Family {
   /// supported; a missing key means this value. (The keys of all families are in read_model.)
   std::vector<std::pair<std::string_view, std::string_view>> supported;
   std::vector<FamilyModule> modules;
+  Window window = Window::by_key;
 };
 
 std::span<const Family> families();

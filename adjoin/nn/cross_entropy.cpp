@@ -92,11 +92,10 @@ void check_targets(const at::Tensor& scores, const at::Tensor& targets, const Co
 
 }  // namespace
 
-at::Tensor cross_entropy(const at::Tensor& scores, const at::Tensor& labels, int64_t global_samples,
-                         const at::Tensor& class_weights) {
+at::Tensor cross_entropy(const at::Tensor& scores, const at::Tensor& labels, const at::Tensor& class_weights) {
   const at::Tensor precise = precise_scores(scores);
   const auto weights = class_weights.defined() ? std::optional(class_weights.to(precise.scalar_type())) : std::nullopt;
-  return at::cross_entropy_loss(precise, labels, weights, at::Reduction::Sum) / static_cast<double>(global_samples);
+  return at::cross_entropy_loss(precise, labels, weights, at::Reduction::Sum);
 }
 
 at::Tensor vocabulary_parallel_cross_entropy(const at::Tensor& scores, const at::Tensor& targets,

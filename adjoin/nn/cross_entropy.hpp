@@ -7,13 +7,10 @@
 
 namespace adjoin::nn {
 
-/// This worker's share of the mean cross-entropy of a global batch: the sum over its own samples, divided by the
-/// samples of all workers. Shares of workers that hold different samples add up to the exact mean, whatever their
-/// counts. With weights of the classes, each sample's loss is multiplied by that of its class.
+/// The sum of the cross-entropy of samples. With weights of the classes, each sample's loss is multiplied by that of its class.
 /// Shape: scores [samples, classes], labels [samples] int64, class_weights [classes] or none -> scalar, in float32 or
 /// better
-at::Tensor cross_entropy(const at::Tensor& scores, const at::Tensor& labels, int64_t global_samples,
-                         const at::Tensor& class_weights = {});
+at::Tensor cross_entropy(const at::Tensor& scores, const at::Tensor& labels, const at::Tensor& class_weights = {});
 
 /// The sum over rows of -log p(target), where each rank has the scores of its own words. Scores are not gathered: the ranks
 /// compute each row's log-sum of exponentials together, and the rank that holds the target adds its score.

@@ -21,7 +21,7 @@ constexpr int64_t kTurns = 2, kWarmUp = 2;
 void measure_turn(const train::Configuration& c, const train::Task& task, int64_t steps, std::vector<double>& seconds,
                   int64_t& memory) {
   const std::vector<int64_t> longest = longest_samples(c, task), typical = typical_batch(c, task);
-  train::run_workers(train::worker_options(c), [&](const Communicator& world) {
+  train::run_workers(c, [&](const Communicator& world) {
     PeakMemory peak;
     train::Trainer trainer(c, task, world);
     trainer.initialize();

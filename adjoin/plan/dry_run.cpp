@@ -34,8 +34,7 @@ void dry_run(const Configuration& given, const TaskMaker& make, bool as_json) {
   int64_t rows = 0;
   for (const RankPlan& rank : ranks) rows = std::max(rows, rank.rows);
   say("a rank goes through at most " + grouped(rows) + " tokens at once");
-  const std::vector<models::Segment> segments = task->segments();
-  if (configuration.pp > 1 && !as_json) print_stages(std::cout, stages_of(configuration, segments), segments);
+  if (configuration.pp > 1 && !as_json) print_stages(std::cout, stages_of(configuration, task->segments()));
   int64_t of_full_experts = 0;
   if (configuration.ep > 1)
     for (const RankPlan& rank : plan_step(configuration, *task, samples, nn::AssumedExperts::Rows::here))

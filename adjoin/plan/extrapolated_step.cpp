@@ -26,10 +26,7 @@ std::vector<RankPlan> extrapolated_step(std::span<const RankPlan> small, double 
     for (size_t j = 0; j < rank.work.size(); ++j) {
       StageWork& work = rank.work[j];
       const StageWork& from = small[i].work[j];
-      seconds(work.seconds.forward, from.seconds.forward);
-      seconds(work.seconds.backward, from.seconds.backward);
-      seconds(work.seconds.weight_gradients, from.seconds.weight_gradients);
-      seconds(work.seconds.waiting, from.seconds.waiting);
+      for (const auto each : kPartsOfSeconds) seconds(work.seconds.*each, from.seconds.*each);
       calls(work.forward, from.forward);
       calls(work.backward, from.backward);
       bytes(work.sent, from.sent);

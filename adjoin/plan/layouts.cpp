@@ -16,12 +16,6 @@ using namespace train;
 
 constexpr int64_t kFewTokens = 16;  // the fewest tokens of a sequence for each rank, above kFewRanks ranks
 
-/// The values that a field gets in turn.
-template <class T>
-std::vector<T> values(const std::set<std::string>& fixed, const char* field, const T& given, std::vector<T> all) {
-  return fixed.contains(field) ? std::vector<T>{given} : all;
-}
-
 std::vector<int64_t> divisors(int64_t number) {
   std::vector<int64_t> found;
   for (int64_t i = 1; i <= number; ++i)
@@ -29,86 +23,74 @@ std::vector<int64_t> divisors(int64_t number) {
   return found;
 }
 
-/// All ways in which one grid can be used.
-class Uses {
- public:
-  Uses(const std::set<std::string>& fixed, int64_t segments, bool narrows)
-      : fixed_(fixed), segments_(segments), narrows_(narrows) {}
+std::vector<int64_t> zeros(const Configuration& c, bool narrows) {
+  if (c.dp * c.cp == 1) return {1};
+  return narrows ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{1, 2, 3};
+}
 
-  void add(Configuration grid, std::vector<Configuration>& layouts) const {
-    for (const bool sp : grid.tp == 1 ? std::vector{false} : narrows_ ? std::vector{true} : std::vector{false, true}) {
-      grid.sp = sp;
-      for (const nn::AttentionMethod method : methods(grid)) {
-        grid.cp_method = method;
-        for (const Recompute recompute : recomputations(grid)) {
-          grid.recompute = recompute;
-          const bool shares = grid.dp * grid.cp > 1;
-          for (const int64_t zero : values(fixed_, "zero", grid.zero, zeros(shares))) {
-            grid.zero = zero;
-            add_pipelines(grid, layouts);
-          }
-        }
+std::vector<nn::AttentionMethod> methods(const Configuration& c, bool narrows) {
+  using Method = nn::AttentionMethod;
+  if (c.cp == 1) return {c.cp_method};
+  std::vector<Method> all{Method::ring, Method::ulysses};
+  if (!narrows) all.push_back(Method::gathered);
+  return all;
+}
+
+std::vector<Recompute> recomputations(const Configuration& c) {
+  if (keeps_scores(c)) return {Recompute::none, Recompute::attention, Recompute::segment};
+  return {Recompute::none, Recompute::segment};
+}
+
+std::vector<std::string> pipelines(const Configuration& c, bool narrows) {
+  if (c.pp == 1) return {Configuration().pipeline};
+  std::vector<std::string> known;
+  for (const std::string_view name : pipeline::schedule_names())
+    if (!narrows || name == "1f1b" || name == "interleaved") known.emplace_back(name);
+  return known;
+}
+
+std::vector<int64_t> chunks_of(const Configuration& c, int64_t segments, bool narrows) {
+  if (c.pp == 1 || !pipeline::has_chunks(c.pipeline)) return {1};
+  std::vector<int64_t> all;
+  for (int64_t chunks = 2; chunks * c.pp <= segments; chunks *= 2) all.push_back(chunks);
+  return narrows && all.size() > 1 ? std::vector<int64_t>{2} : all;
+}
+
+std::vector<int64_t> micro_batches_of(const Configuration& c, bool narrows) {
+  if (c.pp == 1) return {c.microbatches};
+  const int64_t samples = std::max<int64_t>(1, c.batch / c.dp);  // on the rank with the fewest
+  std::vector<int64_t> all;
+  for (const int64_t times : {1, 2, 4})
+    if (times * c.pp <= samples && (!narrows || times == 4)) all.push_back(times * c.pp);
+  return all.empty() ? std::vector<int64_t>{samples} : all;
+}
+
+/// All ways in which grids can be used.
+std::vector<Configuration> uses_of(std::vector<Configuration> layouts, const std::set<std::string>& fixed,
+                                   int64_t segments, bool narrows) {
+  // Replaces each layout by one for each value that a field can have in it.
+  const auto vary = [&](const char* name, auto field, const auto& values) {
+    if (fixed.contains(name)) return;
+    std::vector<Configuration> varied;
+    for (Configuration& layout : layouts)
+      for (const auto& value : values(layout)) {
+        layout.*field = value;
+        varied.push_back(layout);
       }
-    }
-  }
-
- private:
-  std::vector<int64_t> zeros(bool shares) const {
-    if (!shares) return {1};
-    return narrows_ ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{1, 2, 3};
-  }
-  std::vector<nn::AttentionMethod> methods(const Configuration& c) const {
-    using Method = nn::AttentionMethod;
-    if (c.cp == 1) return {c.cp_method};
-    std::vector<Method> all{Method::ring, Method::ulysses};
-    if (!narrows_) all.push_back(Method::gathered);
-    return values(fixed_, "cp_method", c.cp_method, all);
-  }
-  std::vector<Recompute> recomputations(const Configuration& c) const {
-    std::vector<Recompute> all{Recompute::none, Recompute::segment};
-    if (keeps_scores(c)) all.insert(all.begin() + 1, Recompute::attention);
-    return values(fixed_, "recompute", c.recompute, all);
-  }
-  void add_pipelines(Configuration c, std::vector<Configuration>& layouts) const {
-    if (c.pp == 1) {
-      const Configuration plain;
-      if (!fixed_.contains("pipeline")) c.pipeline = plain.pipeline;
-      if (!fixed_.contains("chunks")) c.chunks = plain.chunks;
-      layouts.push_back(c);
-      return;
-    }
-    std::vector<std::string> known;
-    for (const std::string_view name : pipeline::schedule_names())
-      if (!narrows_ || name == "1f1b" || name == "interleaved") known.emplace_back(name);
-    for (const std::string& name : values(fixed_, "pipeline", c.pipeline, known)) {
-      c.pipeline = name;
-      for (const int64_t chunks : values(fixed_, "chunks", c.chunks, chunks_of(c))) {
-        c.chunks = chunks;
-        for (const int64_t count : values(fixed_, "microbatches", c.microbatches, micro_batches_of(c))) {
-          c.microbatches = count;
-          layouts.push_back(c);
-        }
-      }
-    }
-  }
-  std::vector<int64_t> chunks_of(const Configuration& c) const {
-    if (!pipeline::has_chunks(c.pipeline)) return {1};
-    std::vector<int64_t> all;
-    for (int64_t chunks = 2; chunks * c.pp <= segments_; chunks *= 2) all.push_back(chunks);
-    return narrows_ && all.size() > 1 ? std::vector<int64_t>{2} : all;
-  }
-  std::vector<int64_t> micro_batches_of(const Configuration& c) const {
-    const int64_t samples = std::max<int64_t>(1, c.batch / c.dp);  // on the rank with the fewest
-    std::vector<int64_t> all;
-    for (const int64_t times : {1, 2, 4})
-      if (times * c.pp <= samples && (!narrows_ || times == 4)) all.push_back(times * c.pp);
-    return all.empty() ? std::vector<int64_t>{samples} : all;
-  }
-
-  const std::set<std::string>& fixed_;
-  int64_t segments_;
-  bool narrows_;
-};
+    layouts = std::move(varied);
+  };
+  using C = Configuration;
+  vary("sp", &C::sp, [&](const C& c) {
+    return c.tp == 1 ? std::vector{false} : narrows ? std::vector{true} : std::vector{false, true};
+  });
+  vary("cp_method", &C::cp_method, [&](const C& c) { return methods(c, narrows); });
+  vary("recompute", &C::recompute, recomputations);
+  vary("zero", &C::zero, [&](const C& c) { return zeros(c, narrows); });
+  vary("pipeline", &C::pipeline, [&](const C& c) { return pipelines(c, narrows); });
+  vary("chunks", &C::chunks, [&](const C& c) { return chunks_of(c, segments, narrows); });
+  vary("microbatches", &C::microbatches, [&](const C& c) { return micro_batches_of(c, narrows); });
+  return layouts;
+}
 
 }  // namespace
 
@@ -125,7 +107,6 @@ const std::vector<std::string>& fields_of_methods() {
 Candidates candidates(const Configuration& base, int64_t ranks, const std::set<std::string>& fixed, int64_t segments) {
   Candidates found;
   const bool narrows = ranks > kFewRanks;  // tries fewer methods
-  const Uses uses(fixed, segments, narrows);
   for (const int64_t tp : divisors(ranks))
     for (const int64_t cp : divisors(ranks / tp))
       for (const int64_t pp : divisors(ranks / tp / cp)) {
@@ -140,15 +121,10 @@ Candidates candidates(const Configuration& base, int64_t ranks, const std::set<s
             ++found.without_samples;
             continue;
           }
-          Configuration grid = base;
-          grid.dp = dp;
-          grid.ep = ep;
-          grid.pp = pp;
-          grid.cp = cp;
-          grid.tp = tp;
-          uses.add(grid, found.layouts);
+          static_cast<GridSizes&>(found.layouts.emplace_back(base)) = {dp, ep, pp, cp, tp};
         }
       }
+  found.layouts = uses_of(std::move(found.layouts), fixed, segments, narrows);
   if (!fixed.contains("microbatches"))
     found.choices.push_back(std::string("--microbatches of pipelines: ") + (narrows ? "4" : "1, 2 and 4") +
                             " for each of their ranks, or all samples");

@@ -23,7 +23,7 @@ struct NeedsKey {
   std::vector<int64_t> layout;
   std::string segment;              ///< its kind, and the rank's pieces of weights
   std::vector<bool> larger_shards;  ///< of which of its sharded weights the rank has more rows than others
-  bool recomputes, holds_input, backward_follows, is_summed_earlier;
+  std::vector<bool> of_trial;       ///< what else a SegmentTrial says
 
   auto operator<=>(const NeedsKey&) const = default;
 };
@@ -49,20 +49,18 @@ class MeasuredSegments {
   /// The needs of the segments of one of a rank's stages, for the micro-batch with this number.
   StageNeeds needs(int stage, int number, const SegmentsOwner& owner, const train::MicroBatch& batch);
 
-  /// What a segment's output is for the next stage, on any rank: a tensor of its shape.
-  at::Tensor arriving(size_t segment, const models::Model& model, const train::MicroBatch& batch) const;
+  /// What a stage's output is for the next one, on any rank: a tensor of its shape.
+  at::Tensor arriving(int stage, const models::Model& model, const train::MicroBatch& batch) const;
 
  private:
-  struct Given;
-  std::set<std::string> summed_earlier(int64_t first, int64_t segment, bool splits) const;
-  const SegmentNeeds& needs_of(size_t i, const Given& given);
-  std::string name_of(size_t i, const Given& given) const;
+  std::set<std::string> summed_earlier(int stage, size_t segment, bool splits) const;
+  /// `i`: the place of the segment in the rank's model.
+  const SegmentNeeds& needs_of(const SegmentTrial& trial, const models::Model& model, size_t i);
 
   const train::Configuration& configuration_;
   const train::Task& task_;
   const train::Stages& stages_;
-  const std::vector<models::Segment> segments_;  // of all stages
-  std::set<std::pair<int, int>> split_;          // the stages and micro-batches whose backward is in two parts
+  std::set<std::pair<int, int>> split_;  // the stages and micro-batches whose backward is in two parts
   const SegmentClock& clock_;
   KnownNeeds& known_;
 };

@@ -1,13 +1,13 @@
 #include "adjoin/plan/plan.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 #include <set>
-#include <tuple>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
@@ -41,27 +41,24 @@ class Tasks {
 
   const train::Task& base() const { return *base_; }
   const train::Task& of(const Configuration& c) {
-    const Key kind{c.tp > 1, c.cp > 1, c.ep > 1, c.sp, c.cp_method, c.recompute == train::Recompute::attention, 0,
-                   0,        0,        0,        0};
-    auto found = tasks_.find(kind);
-    if (found != tasks_.end()) return *found->second;
-    if (std::unique_ptr<train::Task> task = base_->laid_out(c))
-      return *tasks_.emplace(kind, std::move(task)).first->second;
-    Key whole = kind;  // a task of your own may depend on more
-    std::get<6>(whole) = c.dp, std::get<7>(whole) = c.ep, std::get<8>(whole) = c.pp, std::get<9>(whole) = c.cp,
-    std::get<10>(whole) = c.tp;
-    found = tasks_.find(whole);
-    if (found != tasks_.end()) return *found->second;
+    std::vector<int64_t> kind{c.tp > 1,
+                              c.cp > 1,
+                              c.ep > 1,
+                              c.sp,
+                              static_cast<int64_t>(c.cp_method),
+                              c.recompute == train::Recompute::attention};
+    if (const auto found = tasks_.find(kind); found != tasks_.end()) return *found->second;
+    if (std::unique_ptr<train::Task> task = base_->laid_out(c)) return *(tasks_[kind] = std::move(task));
+    kind.insert(kind.end(), {c.dp, c.ep, c.pp, c.cp, c.tp});  // a task of your own may depend on more
+    if (const auto found = tasks_.find(kind); found != tasks_.end()) return *found->second;
     const train::Silence silence;  // what it reads was printed before
-    return *tasks_.emplace(whole, make_(c)).first->second;
+    return *(tasks_[kind] = make_(c));
   }
 
  private:
-  using Key =
-      std::tuple<bool, bool, bool, bool, nn::AttentionMethod, bool, int64_t, int64_t, int64_t, int64_t, int64_t>;
   const train::TaskMaker& make_;
   std::unique_ptr<train::Task> base_;
-  std::map<Key, std::unique_ptr<train::Task>> tasks_;
+  std::map<std::vector<int64_t>, std::unique_ptr<train::Task>> tasks_;  // by what they depend on
 };
 
 /// One rank for each coordinate along pp, the first along all other axes.
@@ -73,8 +70,7 @@ std::vector<int> one_a_coordinate(const Configuration& c) {
 }
 
 Configuration alone(Configuration c) {
-  c.dp = c.ep = c.pp = c.cp = c.tp = 1;
-  c.sp = false;
+  static_cast<train::GridSizes&>(c) = {};
   return c;
 }
 
@@ -92,9 +88,7 @@ class Planner {
   Planner(const Configuration& base, const train::TaskMaker& make, const PlanRequest& request)
       : tasks_(alone(base), make),
         workbench_(base, request.placement, request.measuring_seconds, request.tolerance, request.measures_anew),
-        timer_([this](const auto& trial, const auto& name, int64_t rows, int64_t weights) {
-          return workbench_.segment(trial, name, rows, weights);
-        }),
+        timer_(std::bind_front(&Workbench::segment, &workbench_)),
         longest_(longest_samples(base, tasks_.base())),
         lengths_(tasks_.base().lengths(data::Part::train)),
         timed_samples_(samples_of(kTimedTokens, lengths_)) {}
@@ -152,8 +146,8 @@ class Planner {
     const std::vector<RankPlan> ranks =
         small ? small->at(tokens_of(c, batch)) : timer_.plan(c, task, batch, one_a_coordinate(c));
     layout.time = step_time(c, stages_of(c, segments_of(c, task)), ranks,
-                            {.call = [this](const PlannedCall& call) { return workbench_.call(call); },
-                             .update = [this](int64_t elements) { return workbench_.update(elements); }});
+                            {.call = std::bind_front(&Workbench::call, &workbench_),
+                             .update = std::bind_front(&Workbench::update, &workbench_)});
     layout.samples_per_second = static_cast<double>(batch.size()) / layout.time.seconds;
   }
 
@@ -241,8 +235,7 @@ Configuration agreed_best(const Plan& plan) {
   Configuration chosen = best(plan).configuration;
   if (!started_by_mpi()) return chosen;
   std::string text = train::to_json(chosen).dump();
-  train::run_workers(train::worker_options(chosen),
-                     [&](const Communicator& world) { text = text_from_rank(0, text, world); });
+  train::run_workers(chosen, [&](const Communicator& world) { text = text_from_rank(0, text, world); });
   return train::configuration_from_json(nlohmann::ordered_json::parse(text));
 }
 

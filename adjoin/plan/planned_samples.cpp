@@ -14,24 +14,16 @@ using namespace train;
 
 namespace {
 
-HeldOut held_out(const Configuration& c, const Task& task) {
-  return hold_out(task.size(data::Part::train), c.validation, static_cast<uint64_t>(c.seed));
-}
-
 std::span<const int64_t> part_of(std::span<const int64_t> batch, int64_t rank, int64_t ranks) {
   const data::BatchPart part = data::part_of(std::ssize(batch), static_cast<int>(rank), static_cast<int>(ranks));
   return batch.subspan(static_cast<size_t>(part.begin), static_cast<size_t>(part.count));
-}
-
-size_t of_a_batch(const Configuration& c, size_t samples) {
-  return std::min(samples, static_cast<size_t>(c.batch));
 }
 
 }  // namespace
 
 std::vector<int64_t> longest_samples(const Configuration& c, const Task& task) {
   constexpr size_t kLookedAt = 4096;
-  std::vector<int64_t> samples = held_out(c, task).train;
+  std::vector<int64_t> samples = hold_out(c, task).train;
   const std::vector<int64_t> lengths = task.lengths(data::Part::train);
   const size_t step = lengths.empty() ? std::max<size_t>(1, samples.size() / std::max<size_t>(kLookedAt, c.batch)) : 1;
   std::vector<std::pair<double, int64_t>> longest;
@@ -41,7 +33,7 @@ std::vector<int64_t> longest_samples(const Configuration& c, const Task& task) {
                                          : static_cast<double>(lengths[static_cast<size_t>(sample)]),
                          sample);
   }
-  const size_t count = of_a_batch(c, longest.size());
+  const size_t count = std::min(longest.size(), static_cast<size_t>(c.batch));
   std::sort(longest.begin(), longest.end());
   samples.clear();
   for (size_t i = longest.size() - count; i < longest.size(); ++i) samples.push_back(longest[i].second);
@@ -50,7 +42,7 @@ std::vector<int64_t> longest_samples(const Configuration& c, const Task& task) {
 
 std::vector<int64_t> typical_batch(const Configuration& c, const Task& task) {
   constexpr size_t kMostBatches = 256;
-  const HeldOut samples = held_out(c, task);
+  const HeldOut samples = hold_out(c, task);
   const std::vector<int64_t> lengths = task.lengths(data::Part::train);
   data::Sampler sampler = make_sampler(c, task, samples);
   const auto next = [&] {

@@ -28,6 +28,8 @@ struct SegmentSeconds {
   SegmentSeconds& operator+=(const SegmentSeconds& other);
   SegmentSeconds operator*(double factor) const;
 };
+inline constexpr double SegmentSeconds::*kPartsOfSeconds[] = {
+    &SegmentSeconds::forward, &SegmentSeconds::backward, &SegmentSeconds::weight_gradients, &SegmentSeconds::waiting};
 
 /// The work of one of a rank's stages in a step, for all micro-batches together.
 struct StageWork {

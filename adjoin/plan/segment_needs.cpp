@@ -67,6 +67,12 @@ int64_t bytes_of_gradients(const models::Model& model, const GradientShards& sha
   return bytes;
 }
 
+/// The segment's output.
+at::Tensor output_of(const SegmentTrial& trial, const models::Model& model, const at::Tensor& x) {
+  const Autocast autocast(trial.configuration.precision);
+  return model->run(0, x, trial.batch.pass, nullptr, trial.backward_follows);
+}
+
 /// What a pass needs, forward and back, of a model which may have gradients already.
 SegmentNeeds needs_of_pass(const SegmentTrial& trial, const models::Model& model, const GradientShards& shards,
                            PeakMemory& memory) {
@@ -76,10 +82,7 @@ SegmentNeeds needs_of_pass(const SegmentTrial& trial, const models::Model& model
   memory.reset_peak();
 
   at::Tensor x = trial.input.defined() ? stand_in(trial.input) : trial.batch.input;
-  at::Tensor y = [&] {
-    const Autocast autocast(trial.configuration.precision);
-    return model->run(0, x, trial.batch.pass, nullptr, trial.backward_follows);
-  }();
+  at::Tensor y = output_of(trial, model, x);
   if (!trial.holds_input) x.reset();
   if (!trial.is_last) check_output_shape(trial.segment, y, model->stage(), trial.batch.pass.rows);
   needs.output = at::empty(y.sizes(), y.options().device(at::kMeta)).requires_grad_(y.requires_grad());
@@ -133,10 +136,7 @@ class TimedPasses {
     at::Tensor x = input();
     workers_.barrier();
     measure::Stopwatch watch;
-    at::Tensor y = [&] {
-      const Autocast autocast(trial_.configuration.precision);
-      return model_->run(0, x, trial_.batch.pass, nullptr, trial_.backward_follows);
-    }();
+    at::Tensor y = output_of(trial_, model_, x);
     if (trial_.is_last) y = loss_of(trial_.task, y, trial_.batch, trial_.grid) / 1.0;
     const auto forward = watch.lap();
     if (!gradient_.defined()) gradient_ = at::randn(y.sizes(), y.options().requires_grad(false)).div_(1e3);
@@ -230,13 +230,12 @@ SegmentNeeds measure(const SegmentTrial& trial) {
   const models::Model model = made(trial);
   const GradientShards shards = shards_of(model, trial.summed);
   for (const std::string& part : trial.summed_earlier) model->shards().at(part)->leave_gradients();
-  SegmentNeeds needs = needs_of_pass(trial, model, shards, memory);
-  needs.backward_again = needs.backward;
-  needs.weight_gradients_again = needs.weight_gradients;
-  if (trial.configuration.microbatches == 1) return needs;
-  for (const std::string& part : trial.summed_earlier)  // which are summed after each micro-batch
-    for (const at::Tensor& weight : model->named_children()[part]->parameters()) weight.mutable_grad().reset();
-  const SegmentNeeds again = needs_of_pass(trial, model, shards, memory);
+  SegmentNeeds needs = needs_of_pass(trial, model, shards, memory), again = needs;
+  if (trial.configuration.microbatches > 1) {
+    for (const std::string& part : trial.summed_earlier)  // which are summed after each micro-batch
+      for (const at::Tensor& weight : model->named_children()[part]->parameters()) weight.mutable_grad().reset();
+    again = needs_of_pass(trial, model, shards, memory);
+  }
   needs.backward_again = again.backward;
   needs.weight_gradients_again = again.weight_gradients;
   return needs;

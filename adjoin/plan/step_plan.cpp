@@ -45,14 +45,11 @@ class MicroBatches {
       : configuration_(c), task_(task), samples_(samples) {}
 
   const std::vector<MicroBatch>& of(const Grid& grid) {
-    const Communicator& dp = batch_ranks(grid);
-    const Communicator& cp = grid.axis("cp");
-    std::vector<MicroBatch>& batches = known_[{dp.rank(), cp.rank()}];
+    std::vector<MicroBatch>& batches = known_[{batch_ranks(grid).rank(), grid.axis("cp").rank()}];
     const auto count = static_cast<int>(configuration_.microbatches);
-    const data::BatchPart mine = data::part_of(std::ssize(samples_), dp.rank(), dp.size());
     for (int i = static_cast<int>(batches.size()); i < count; ++i)
-      batches.push_back(micro_batch_of(task_, data::Part::train, samples_, data::part_of(mine, i, count),
-                                       {.training = true, .weight = 1}, weight_type(configuration_.precision), cp));
+      batches.push_back(micro_batch_of(task_, data::Part::train, samples_, {.training = true, .weight = 1},
+                                       weight_type(configuration_.precision), grid, i, count));
     return batches;
   }
 
@@ -93,9 +90,8 @@ struct OptimizerNeeds {
 struct PlannedRun {
   const Configuration& configuration;
   const Task& task;
-  std::vector<models::Segment> segments;
   Stages stages;
-  pipeline::Timeline timeline;
+  pipeline::Timeline timeline = expected_timeline(stages);
 
   /// When a stage uses a micro-batch's message from another stage, to go forward or back.
   double taken_at(int stage, bool forward, int micro_batch) const {
@@ -113,7 +109,7 @@ struct PlannedRun {
 OptimizerNeeds needs_of_optimizer(const PlannedRun& run, std::vector<nn::Parameter> parameters, PlannedCalls& calls) {
   const Configuration& c = run.configuration;
   const PeakMemory memory;
-  const auto is_summed = sums_in_backward(c, run.segments);
+  const auto is_summed = sums_in_backward(c, run.stages.segments);
   int64_t largest = 0;
   for (const nn::Parameter& parameter : parameters) largest = std::max(largest, parameter.tensor.numel());
   const at::Tensor zeros = shared_zeros(largest, tensor_options(c).dtype().toScalarType());
@@ -144,12 +140,10 @@ struct EqualRanks {
   std::map<int, OptimizerNeeds> optimizers{};  // by rank
 
   EqualRanks(const PlannedRun& run, const Grid& grid)
-      : model(segments_here(run.stages, run.segments, grid), grid.at("pp", grid.coordinate("pp")),
-              tensor_options(run.configuration).device(at::kMeta)) {
-    const auto is_summed = sums_in_backward(run.configuration, run.segments);
-    const std::vector<nn::Parameter> whole = parameters_here(run.stages, run.segments, model, grid),
-                                     kept = parameters_here(run.stages, run.segments, model, grid,
-                                                            shards_weights(run.configuration));
+      : model(model_here(run.stages, grid, tensor_options(run.configuration).device(at::kMeta))) {
+    const auto is_summed = sums_in_backward(run.configuration, run.stages.segments);
+    const std::vector<nn::Parameter> whole = parameters_here(run.stages, model, grid),
+                                     kept = parameters_here(run.stages, model, grid, shards_weights(run.configuration));
     for (size_t i = 0; i < kept.size(); ++i) {
       const nn::Parameter& parameter = kept[i];
       const auto bytes = static_cast<int64_t>(parameter.tensor.nbytes());
@@ -172,12 +166,8 @@ struct EqualRanks {
     const auto found = optimizers.find(number);
     if (found != optimizers.end()) return found->second;
     if (optimizers.size() >= kMostRun) return optimizers.begin()->second;
-    return optimizers
-        .emplace(number, needs_of_optimizer(run,
-                                            parameters_here(run.stages, run.segments, model, rank.grid,
-                                                            shards_weights(run.configuration)),
-                                            *rank.calls))
-        .first->second;
+    std::vector<nn::Parameter> kept = parameters_here(run.stages, model, rank.grid, shards_weights(run.configuration));
+    return optimizers.emplace(number, needs_of_optimizer(run, std::move(kept), *rank.calls)).first->second;
   }
 };
 
@@ -185,7 +175,7 @@ struct EqualRanks {
 int64_t copied_by_save(const PlannedRun& run, const models::Model& model, const Grid& grid, int64_t moments) {
   if (run.configuration.save != SaveMode::background) return 0;
   int64_t weights = 0;
-  for (const nn::Parameter& parameter : parameters_here(run.stages, run.segments, model, grid))
+  for (const nn::Parameter& parameter : parameters_here(run.stages, model, grid))
     weights += share_of(parameter).size() * static_cast<int64_t>(parameter.tensor.element_size());
   return moments + (run.configuration.validation > 0 ? 2 : 1) * weights;
 }
@@ -205,36 +195,35 @@ RankPlan plan_rank(const PlannedRun& run, const EqualRanks& alike, const Optimiz
   for (const int stage : run.stages.stages_at(pp)) plan.work.push_back({.stage = stage, .forward = {}, .backward = {}});
   MemoryWalk memory(model, alike.gradients, plan.weights + plan.moments);
   std::map<std::pair<int, int>, StageNeeds> needs_of;  // by stage and micro-batch
-  const auto send = [&](const pipeline::Action& action, int to, size_t output) {
+  const auto send = [&](const pipeline::Action& action, int to) {
     if (run.stages.pp_of(to) == pp) return;
     const MicroBatch& batch = batches[static_cast<size_t>(action.micro_batch)];
-    const auto bytes = static_cast<int64_t>(measured.arriving(output, model, batch).nbytes());
+    const auto bytes = static_cast<int64_t>(measured.arriving(std::min(action.stage, to), model, batch).nbytes());
     plan.calls.push_back({std::nullopt, along_pp, bytes});
     if (to > action.stage) std::ranges::find(plan.work, action.stage, &StageWork::stage)->sent += bytes;
     memory.send(bytes, run.taken_at(to, to > action.stage, action.micro_batch));
   };
-  const auto receive = [&](int from, size_t output, const MicroBatch& batch) {
+  const auto receive = [&](const pipeline::Action& action, int from, const MicroBatch& batch) {
     if (from < 0 || from >= run.stages.count() || run.stages.pp_of(from) == pp) return;
-    memory.receive(static_cast<int64_t>(measured.arriving(output, model, batch).nbytes()));
+    memory.receive(static_cast<int64_t>(measured.arriving(std::min(action.stage, from), model, batch).nbytes()));
   };
   const auto& actions = run.stages.schedule.actions[static_cast<size_t>(pp)];
   for (size_t i = 0; i < actions.size(); ++i) {
     const pipeline::Action& action = actions[i];
     const MicroBatch& batch = batches[static_cast<size_t>(action.micro_batch)];
-    const Range segments = run.stages.segments[static_cast<size_t>(action.stage)];
     const auto [known, is_new] = needs_of.try_emplace({action.stage, action.micro_batch});
     if (is_new)
       known->second =
           measured.needs(action.stage, action.micro_batch, {model, alike.summed, rank.grid, *rank.calls}, batch);
     const StageNeeds& needs = known->second;
     if (action.kind == pipeline::Kind::forward)
-      receive(action.stage - 1, static_cast<size_t>(segments.begin - 1), batch);
+      receive(action, action.stage - 1, batch);
     else if (action.kind != pipeline::Kind::weight)
-      receive(action.stage + 1, static_cast<size_t>(segments.end - 1), batch);
+      receive(action, action.stage + 1, batch);
     memory.run(action.kind, needs, run.timeline.begins[static_cast<size_t>(pp)][i]);
     if (action.kind == pipeline::Kind::weight) continue;
     if (action.kind != pipeline::Kind::forward) {
-      if (action.stage > 0) send(action, action.stage - 1, static_cast<size_t>(segments.begin - 1));
+      if (action.stage > 0) send(action, action.stage - 1);
       continue;
     }
     StageWork& work = *std::ranges::find(plan.work, action.stage, &StageWork::stage);
@@ -248,7 +237,7 @@ RankPlan plan_rank(const PlannedRun& run, const EqualRanks& alike, const Optimiz
       ++work.passes;
     }
     if (action.stage + 1 < run.stages.count())
-      send(action, action.stage + 1, static_cast<size_t>(segments.end - 1));
+      send(action, action.stage + 1);
     else
       plan.tally = needs.segments.back()->tally;
   }
@@ -261,7 +250,7 @@ RankPlan plan_rank(const PlannedRun& run, const EqualRanks& alike, const Optimiz
 std::vector<int64_t> layout_of_models(const Configuration& c, const Stages& stages) {
   std::vector<int64_t> numbers{c.dp, c.ep, c.pp, c.cp, c.tp, c.sp ? 1 : 0, c.zero, c.chunks};
   numbers.insert(numbers.end(), {static_cast<int64_t>(c.cp_method), static_cast<int64_t>(c.recompute)});
-  for (const Range& segments : stages.segments) numbers.push_back(segments.end);
+  numbers.insert(numbers.end(), stages.ends.begin(), stages.ends.end());
   return numbers;
 }
 
@@ -278,10 +267,7 @@ StepPlanner::StepPlanner(SegmentClock clock)
 StepPlanner::~StepPlanner() = default;
 
 SegmentSeconds& SegmentSeconds::operator+=(const SegmentSeconds& other) {
-  forward += other.forward;
-  backward += other.backward;
-  weight_gradients += other.weight_gradients;
-  waiting += other.waiting;
+  for (const auto part : kPartsOfSeconds) this->*part += other.*part;
   return *this;
 }
 
@@ -293,18 +279,14 @@ std::vector<RankPlan> StepPlanner::plan(const Configuration& configuration, cons
                                         std::span<const int64_t> samples, std::span<const int> wanted,
                                         nn::AssumedExperts::Rows routing) {
   const nn::AssumedExperts assumed(routing, /*alone=*/true);
-  std::vector<models::Segment> segments = segments_of(configuration, task);
-  Stages stages = stages_of(configuration, segments);
-  pipeline::Timeline timeline = expected_timeline(stages, segments);
-  const PlannedRun run{configuration, task, std::move(segments), std::move(stages), std::move(timeline)};
+  const PlannedRun run{configuration, task, stages_of(configuration, segments_of(configuration, task))};
   MicroBatches batches(configuration, task, samples);
   auto& models = measured_->models[layout_of_models(configuration, run.stages)];
   std::vector<SilentRank> ranks;
   std::vector<OptimizerNeeds> optimizers;
   const auto model_of = [&](const SilentRank& rank) -> EqualRanks& {
     const std::pair place(rank.grid.coordinate("pp"), rank.grid.coordinate("tp"));
-    const auto found = models.find(place);
-    return found != models.end() ? found->second : models.try_emplace(place, run, rank.grid).first->second;
+    return models.try_emplace(place, run, rank.grid).first->second;
   };
   const auto world = static_cast<int>(grid_sizes(configuration).ranks());
   std::vector<int> numbers(wanted.begin(), wanted.end());
@@ -327,7 +309,8 @@ std::vector<RankPlan> StepPlanner::plan(const Configuration& configuration, cons
   }
   if (world == 1) return plans;
   const PlannedCall sums{Collective::all_reduce, world,  // the results of the step: Trainer::Sums
-                         static_cast<int64_t>(sizeof(double)) * (4 + tally + ExpertCounts::count(run.segments)), world};
+                         static_cast<int64_t>(sizeof(double)) * (4 + tally + ExpertCounts::count(run.stages.segments)),
+                         world};
   for (RankPlan& plan : plans) {
     plan.calls.push_back(sums);
     plan.update.push_back(sums);

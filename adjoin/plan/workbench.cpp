@@ -141,15 +141,13 @@ Workbench::Workbench(const train::Configuration& configuration, const JobHosts& 
   spent_ = 0;
 }
 
-Workbench::~Workbench() = default;
-
 void Workbench::keep() {
   if (mpi_job_rank() == 0) measurements_.keep();
 }
 
 void Workbench::on_workers(int64_t ranks, const std::function<void(const Communicator& world)>& work) {
-  train::WorkerOptions options = worker_options(configuration_);
-  options.grid = {.dp = ranks};
+  train::WorkerOptions options = configuration_;
+  static_cast<train::GridSizes&>(options) = {.dp = ranks};
   options.threads_per_rank = threads_;
   double seconds = 0;
   train::run_workers(options, [&](const Communicator& world) {

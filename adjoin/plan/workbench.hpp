@@ -29,7 +29,6 @@ class Workbench {
   /// rows times weights. `tolerance`: as in MeasuredPart; what is not sure is not kept for later plans.
   Workbench(const train::Configuration& configuration, const JobHosts& placement, double seconds, double tolerance,
             bool measures_anew);
-  ~Workbench();
   Workbench(const Workbench&) = delete;
   Workbench& operator=(const Workbench&) = delete;
 

@@ -79,6 +79,17 @@ auto on_disk(Function function) {
   }
 }
 
+/// The file system's reason for refusing to `write`, or "".
+template <class Function>
+std::string refusal_of(Function write) {
+  try {
+    on_disk(write);
+  } catch (const IoError& error) {
+    return error.what();
+  }
+  return "";
+}
+
 /// Returns when the file or folder itself is on the disk, so that a rename or new file survives a power cut.
 void sync_to_disk(const std::filesystem::path& path);
 

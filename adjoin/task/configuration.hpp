@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "adjoin/models/transformer_options.hpp"
+#include "adjoin/task/grid_sizes.hpp"
 
 namespace adjoin::train {
 
@@ -29,7 +30,7 @@ struct ModelOptions : models::TransformerOptions {
 /// Everything that decides a training run. The table that fields() returns has names, meanings, units and ranges. The model's
 /// options are those of the models, of which transformer_options completes what depends on others: words, context and top_k of 0,
 /// dropouts of -1.
-struct Configuration : ModelOptions {
+struct Configuration : ModelOptions, WorkerOptions {
   std::string data{};
   std::string test{};
   std::string text_column{};
@@ -65,24 +66,11 @@ struct Configuration : ModelOptions {
   Precision precision = Precision::fp32;
   int64_t seed = 1;
 
-  int64_t dp = 1;
-  int64_t pp = 1;
-  int64_t cp = 1;
-  int64_t tp = 1;
-  int64_t ep = 1;
-  bool sp = false;
-  int64_t zero = 1;
   nn::AttentionMethod cp_method = nn::AttentionMethod::ring;
   std::string pipeline = "1f1b";
   int64_t chunks = 1;
   std::string stages{};
   Recompute recompute = Recompute::none;
-  std::string backend = "auto";
-  int64_t threads_per_rank = 0;
-  bool deterministic = false;
-  bool checked = false;
-  double deadline = 0;
-  std::string host_memory = "auto";
   bool check_gradients = true;
 
   std::string out{};

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <initializer_list>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
@@ -36,16 +37,21 @@ void check_field(const Field& field, const Configuration& configuration) {
   }
 }
 
+/// Refuses options that are given and mean nothing, as the field `decider` is not `what`.
+void check_meaning(std::initializer_list<const char*> names, bool is_meant, const std::string& what,
+                   const char* decider, const C& c) {
+  for (const char* name : names)
+    require(is_meant || text_of(name, c) == text_of(name, C()), [&] {
+      return option_of(name) + " is for " + what + ", and " + option_of(decider) + " is " + text_of(decider, c);
+    });
+}
+
 void check_experts(const Configuration& c) {
   const auto text = [](const char* option, int64_t number) { return option + (" " + std::to_string(number)); };
   require(c.experts.top_k <= c.experts.count,
           [&] { return text("--top-k", c.experts.top_k) + " is more than " + text("--experts", c.experts.count); });
-  const C defaults;
-  for (const char* name : {"moe_every", "normalise_gates", "balance_loss", "z_loss"}) {
-    const Field& field = field_named(name);
-    require(c.experts.count > 1 || text_of(field, c) == text_of(field, defaults),
-            [&] { return option_of(name) + " is for --experts of 2 or more, and --experts is 1"; });
-  }
+  check_meaning({"moe_every", "normalise_gates", "balance_loss", "z_loss"}, c.experts.count > 1,
+                "--experts of 2 or more", "experts", c);
   require(c.experts.count == 1 || c.experts.every <= c.layers, [&] {
     return text("--moe-every", c.experts.every) + " is more than " + text("--layers", c.layers) +
            ": no block would have experts";
@@ -57,15 +63,10 @@ void check_experts(const Configuration& c) {
 }
 
 void check_rotary(const C& c) {
-  const C defaults;
-  for (const char* name : {"rotary_base", "rotary_scaling"}) {
-    const Field& field = field_named(name);
-    require(c.positions == C::Positions::rotary || text_of(field, c) == text_of(field, defaults), [&] {
-      return option_of(name) + " is for --positions rotary, and --positions is " + text_of("positions", c);
-    });
-  }
-  require(c.rotary.scaling != nn::RotaryOptions::Scaling::none || c.rotary.factor == 1,
-          "--rotary-factor is for --rotary-scaling linear or llama3, and --rotary-scaling is none");
+  check_meaning({"rotary_base", "rotary_scaling"}, c.positions == C::Positions::rotary, "--positions rotary",
+                "positions", c);
+  check_meaning({"rotary_factor"}, c.rotary.scaling != nn::RotaryOptions::Scaling::none,
+                "--rotary-scaling linear or llama3", "rotary_scaling", c);
   require(c.rotary.scaling != nn::RotaryOptions::Scaling::llama3 || c.rotary.low_turns < c.rotary.high_turns, [&] {
     return "--rotary-low-turns " + shown(c.rotary.low_turns) + ": expected less than --rotary-high-turns " +
            shown(c.rotary.high_turns);
@@ -136,17 +137,14 @@ void check_model(const Configuration& c) {
 void validate(const Configuration& c) {
   for (const Field& field : fields()) check_field(field, c);
   validate(grid_sizes(c));
-  for (const char* name :
-       {"dropout", "attention_dropout", "embedding_dropout", "classifier_dropout", "token_dropout"}) {
+  for (const char* name : {"dropout", "attention_dropout", "embedding_dropout", "classifier_dropout", "token_dropout",
+                           "momentum", "validation"}) {
     const double value = std::get<Access<double>>(field_named(name).member)(c);
     require(value < 1, [&] { return option_of(name) + " is 1, expected less than 1"; });
     require(value >= 0 || value == -1,
             [&] { return option_of(name) + " is " + shown(value) + ", expected -1, or 0 to 1"; });
   }
-  require(c.momentum < 1, "--momentum is 1, expected less than 1");
-  require(c.optimizer == OptimizerRule::sgd || c.momentum == C().momentum,
-          [&] { return "--momentum is for --optimizer sgd, and --optimizer is " + text_of("optimizer", c); });
-  require(c.validation < 1, "--validation is 1, expected less than 1");
+  check_meaning({"momentum"}, c.optimizer == OptimizerRule::sgd, "--optimizer sgd", "optimizer", c);
   require(c.patience == 0 || c.validation > 0,
           "--patience needs --validation, a part of the training samples to judge by");
   require(c.lr > 0, "--lr is 0, expected more than 0");

@@ -3,6 +3,7 @@
 #include "adjoin/base/cores.hpp"
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "adjoin/task/configuration.hpp"
 
 namespace adjoin::train {
 
@@ -28,17 +29,7 @@ const Communicator& batch_ranks(const Grid& grid) {
   return grid.group({"dp", "ep"});
 }
 
-GridSizes grid_sizes(const Configuration& c) {
-  return {.dp = c.dp, .ep = c.ep, .pp = c.pp, .cp = c.cp, .tp = c.tp, .sp = c.sp};
-}
-
-Configuration on_grid(Configuration c, const GridSizes& sizes) {
-  c.dp = sizes.dp;
-  c.ep = sizes.ep;
-  c.pp = sizes.pp;
-  c.cp = sizes.cp;
-  c.tp = sizes.tp;
-  c.sp = sizes.sp;
+const GridSizes& grid_sizes(const Configuration& c) {
   return c;
 }
 

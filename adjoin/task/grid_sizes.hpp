@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "adjoin/partition/grid.hpp"
-#include "adjoin/task/configuration.hpp"
 
 namespace adjoin::train {
+
+struct Configuration;
 
 /// The grid of workers that a configuration gives, by the sizes of its axes.
 struct GridSizes {
@@ -25,14 +27,34 @@ struct GridSizes {
   std::string to_string() const;
   /// The beginning of a message: "--dp 2 times --tp 4 needs 8 ranks".
   std::string needs() const;
+
+  bool operator==(const GridSizes&) const = default;
+};
+
+/// Where ranks run: what every use of a trained model chooses anew.
+struct RankOptions : GridSizes {
+  int64_t zero = 1;                  ///< how much of weights, gradients and moments is divided among equal ranks
+  std::string backend = "auto";      ///< auto, threads or mpi
+  int64_t threads_per_rank = 0;      ///< 0: this machine's cores divided by the ranks on it
+  std::string host_memory = "auto";  ///< auto (as ADJOIN_HOST_MEMORY says), on or off
+
+  bool operator==(const RankOptions&) const = default;
+};
+
+/// Where workers run, and how they communicate.
+struct WorkerOptions : RankOptions {
+  bool deterministic = false;  ///< Communicator::deterministic
+  bool checked = false;        ///< as in LaunchOptions; also if the environment says so
+  double deadline = 0;         ///< seconds, as in LaunchOptions; 0: its default
+
+  bool operator==(const WorkerOptions&) const = default;
 };
 
 /// The ranks that each take a part of the batch, along dp and ep, in the order of the parts.
 const Communicator& batch_ranks(const Grid& grid);
 
-/// `grid_sizes`: the grid of a configuration. `on_grid`: the same configuration with another grid.
-GridSizes grid_sizes(const Configuration& configuration);
-Configuration on_grid(Configuration configuration, const GridSizes& sizes);
+/// The grid of a configuration.
+const GridSizes& grid_sizes(const Configuration& configuration);
 /// The layout in words: the grid, and the stage of ZeRO if it is not 1.
 std::string layout_text(const Configuration& configuration);
 /// The same configuration; if its dp is 0, dp becomes the number of available ranks divided by the ranks along the other axes.

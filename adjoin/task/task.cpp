@@ -28,10 +28,12 @@ models::Model described_model(const Task& task) {
   return models::Model(task.segments(), one_worker.at("pp", 0), at::TensorOptions(at::kMeta));
 }
 
-MicroBatch micro_batch_of(const Task& task, data::Part part, std::span<const int64_t> samples,
-                          const data::BatchPart& mine, const Step& step, at::ScalarType weights,
-                          const Communicator& cp) {
-  MicroBatch batch = task.micro_batch(part, samples, mine, step);
+MicroBatch micro_batch_of(const Task& task, data::Part part, std::span<const int64_t> samples, Step step,
+                          at::ScalarType weights, const Grid& grid, int number, int count) {
+  const Communicator &cp = grid.axis("cp"), &parts = batch_ranks(grid);
+  const data::BatchPart mine = data::part_of(std::ssize(samples), parts.rank(), parts.size());
+  step.weighs_tokens = task.output_is_per_token();
+  MicroBatch batch = task.micro_batch(part, samples, data::part_of(mine, number, count), step);
   for (at::Tensor* tensor : {&batch.input, &batch.target})
     if (tensor->defined() && tensor->is_floating_point()) *tensor = tensor->to(weights);
   if (cp.size() == 1) return batch;
@@ -40,7 +42,7 @@ MicroBatch micro_batch_of(const Task& task, data::Part part, std::span<const int
   const Rows rows = task.split_rows(lengths, cp.size());
   const Split shares = Split::balanced(std::ssize(lengths), cp.size(), 0);
   batch.input = take_block(batch.input, rows.split(), cp.rank());
-  batch.target = take_block(batch.target, batch.output_is_per_token ? rows.split() : shares, cp.rank());
+  batch.target = take_block(batch.target, step.weighs_tokens ? rows.split() : shares, cp.rank());
   batch.pass.rows = LocalRows(rows, cp.rank());
   batch.tokens = batch.input.size(0);
   return batch;
@@ -52,7 +54,7 @@ at::Tensor loss_of(const Task& task, const at::Tensor& output, const MicroBatch&
   require(cp == 1 || rows(batch.target) < 0 || rows(output) == rows(batch.target), [&] {
     return "--cp " + std::to_string(cp) + ": the task's output has " + std::to_string(rows(output)) +
            " rows on this rank and its target " + std::to_string(rows(batch.target)) + ", one for each " +
-           (batch.output_is_per_token ? "token" : "sample") + " of this rank";
+           (task.output_is_per_token() ? "token" : "sample") + " of this rank";
   });
   return task.loss(output, batch, grid);
 }

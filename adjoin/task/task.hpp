@@ -27,12 +27,10 @@ namespace adjoin::train {
 
 /// What a worker computes at once: its part of a global batch, or a part of that.
 struct MicroBatch {
-  at::Tensor input;    ///< of the first segment
-  at::Tensor target;   ///< what the loss compares the last segment's output with
-  ForwardPass pass;    ///< the step, and the rows of the input
-  int64_t tokens = 0;  ///< number of tokens
-  bool output_is_per_token =
-      false;               ///< the last segment's output and the target have a row for each token, not for each sample
+  at::Tensor input;        ///< of the first segment
+  at::Tensor target;       ///< what the loss compares the last segment's output with
+  ForwardPass pass;        ///< the step, and the rows of the input
+  int64_t tokens = 0;      ///< number of tokens
   double loss_factor = 1;  ///< for a task whose samples weigh differently: what makes the loss their weighted mean
 };
 
@@ -87,6 +85,8 @@ class Task {
   virtual MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
                                  Step step) const = 0;
 
+  /// Whether the last segment's output, the target and the loss have a row for each token, not for each sample.
+  virtual bool output_is_per_token() const { return false; }
   /// How many samples or tokens the loss of a global batch is the mean of.
   virtual double loss_denominator(data::Part, std::span<const int64_t> samples) const {
     return static_cast<double>(samples.size());
@@ -132,12 +132,12 @@ std::string content_of_file(const Task& task, std::string_view name);
 /// One worker's model of a task, whose tensors have shapes and no memory.
 models::Model described_model(const Task& task);
 
-/// A rank's micro-batch of a task. Of a context-parallel group each rank gets some rows of each sample, with their targets, or
-/// with the targets of some samples. Floating-point inputs and targets are converted to the type of the weights.
-/// Throws: InvalidArgument where the ranks of `cp` cannot share the rows, as the task does not give the sample and token of each
-MicroBatch micro_batch_of(const Task& task, data::Part part, std::span<const int64_t> samples,
-                          const data::BatchPart& mine, const Step& step, at::ScalarType weights,
-                          const Communicator& cp = {});
+/// One of the `count` micro-batches of a rank's part of a global batch: micro-batch `number`. Of a context-parallel group each
+/// rank gets some rows of each sample, with their targets, or with the targets of some samples. Floating-point inputs and targets
+/// are converted to the type of the weights.
+/// Throws: InvalidArgument where the ranks along cp cannot share the rows, as the task does not give the sample and token of each
+MicroBatch micro_batch_of(const Task& task, data::Part part, std::span<const int64_t> samples, Step step,
+                          at::ScalarType weights, const Grid& grid, int number = 0, int count = 1);
 
 /// The task's loss of a micro-batch.
 /// Throws: InvalidArgument where context-parallel ranks have outputs that do not belong to their targets

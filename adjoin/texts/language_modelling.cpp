@@ -106,8 +106,7 @@ MicroBatch LanguageModelling::micro_batch(data::Part part, std::span<const int64
   return {.input = at::tensor(ids, at::kLong),
           .target = at::tensor(targets, at::kLong),
           .pass = {step, LocalRows(Rows::balanced(lengths, 1))},
-          .tokens = std::ssize(ids),
-          .output_is_per_token = true};
+          .tokens = std::ssize(ids)};
 }
 
 double LanguageModelling::loss_denominator(data::Part part, std::span<const int64_t> samples) const {

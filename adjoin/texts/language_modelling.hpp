@@ -33,6 +33,7 @@ class LanguageModelling : public Task {
   MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
                          Step step) const override;
   /// The number of tokens to predict.
+  bool output_is_per_token() const override { return true; }
   double loss_denominator(data::Part part, std::span<const int64_t> samples) const override;
   at::Tensor loss(const at::Tensor& scores, const MicroBatch& batch, const Grid& grid) const override;
   /// In an evaluation the number of bytes to predict.

@@ -90,9 +90,9 @@ MicroBatch TextClassification::micro_batch(data::Part part, std::span<const int6
 
 at::Tensor TextClassification::loss(const at::Tensor& scores, const MicroBatch& batch, const Grid&) const {
   // The mean of an evaluation is exact: the same on any layout.
-  if (!batch.pass.step.training) return nn::cross_entropy(scores.to(at::kDouble), batch.target, /*global_samples=*/1);
+  if (!batch.pass.step.training) return nn::cross_entropy(scores.to(at::kDouble), batch.target);
   const at::Tensor weights = weights_.empty() ? at::Tensor() : at::tensor(weights_, at::kDouble);
-  return nn::cross_entropy(scores, batch.target, /*global_samples=*/1, weights) * batch.loss_factor;
+  return nn::cross_entropy(scores, batch.target, weights) * batch.loss_factor;
 }
 
 std::vector<double> TextClassification::tally(const at::Tensor& scores, const MicroBatch& batch) const {

@@ -34,14 +34,14 @@ std::string answer_to_interrupt(const Configuration& c) {
 
 void train(const Configuration& given, const TaskMaker& make) {
   Configuration configuration = completed(given, make);
-  check_workers(worker_options(configuration));
+  check_workers(configuration);
   const std::unique_ptr<Task> task = prepared(configuration, make, /*writes=*/true);
   const std::optional<SavedModel> beginning = beginning_of(configuration, *task, make);
   say("writes to " + configuration.out);
   std::optional<Summary> summary;
   const InterruptGuard guard(mpi_job_rank() == 0 ? answer_to_interrupt(configuration) : "");
   FlightRecords records(configuration.out);
-  run_recorded(worker_options(configuration), records, [&](const Communicator& world) {
+  run_recorded(configuration, records, [&](const Communicator& world) {
     TrainingRun run(configuration, *task, world, beginning ? &*beginning : nullptr);
     records.keep(world);
     auto finished = run.run();
@@ -57,7 +57,7 @@ EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make)
   const SavedModel saved = open_model({options.model, options.step}, make);
   const Configuration configuration = configured(saved, options);
   stages_of(configuration, saved.task->segments());  // throws for too many
-  check_workers(worker_options(configuration));
+  check_workers(configuration);
   EvaluationResult result;
   if (!make) {
     const MeasuredTexts texts = measured_texts(
@@ -69,7 +69,7 @@ EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make)
   }
   result.samples = saved.task->size(data::Part::test);
   const std::string measured = counted(result.samples, "sample") + " " + result.texts;
-  run_workers(worker_options(configuration), [&](const Communicator& world) {
+  run_workers(configuration, [&](const Communicator& world) {
     const std::string of_first = text_from_rank(0, measured, world);
     require(largest_of_all(of_first != measured, world) == 0,
             [&] { return options.model + ": the ranks see different texts, rank 0 " + of_first; });

@@ -20,16 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The disk's reason for refusing, or "".
-std::string refusal_of(const std::function<void()>& writing) {
-  try {
-    on_disk([&] { writing(); });
-  } catch (const IoError& error) {
-    return error.what();
-  }
-  return "";
-}
-
 }  // namespace
 
 FlightRecords::FlightRecords(fs::path out) : out_(std::move(out)) {}
@@ -85,10 +75,10 @@ std::string FlightRecords::note_failure(const std::string& why) {
 
 void run_recorded(const WorkerOptions& options, FlightRecords& records,
                   const std::function<void(const Communicator& world)>& work) {
-  WorkerOptions told = options;
-  told.at_failure = [&](const std::string& why) { return records.note_failure(why); };
   try {
-    run_workers(told, [&](const Communicator& world) { work(records.watch(world)); });
+    run_workers(
+        options, [&](const Communicator& world) { work(records.watch(world)); },
+        [&](const std::string& why) { return records.note_failure(why); });
   } catch (...) {
     const std::exception_ptr cause = std::current_exception();
     throw_advised(cause, records.note_failure(message_of(cause)));

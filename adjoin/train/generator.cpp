@@ -81,15 +81,14 @@ void generate(const GenerationRequest& request, const Readers& readers) {
   const std::vector<models::Tokens> prompts = encoded(request, vocabulary, context);
   const Configuration configuration = configured(saved, request);
   const models::TransformerOptions sizes = transformer_options(configuration, vocabulary.size());
-  const std::vector<models::Segment> segments = models::decoder(sizes, configuration.tied_scores);
-  const Stages stages = stages_of(configuration, segments);
+  const Stages stages = stages_of(configuration, models::decoder(sizes, configuration.tied_scores));
   models::GenerateOptions options{
       .tokens = request.tokens, .sampling = request.sampling, .ends = vocabulary.ends(), .pieces = vocabulary.size()};
-  run_workers(worker_options(configuration), [&](const Communicator& world) {
-    const Grid grid(world, request.grid.shape());
+  run_workers(configuration, [&](const Communicator& world) {
+    const Grid grid(world, request.ranks.shape());
     const at::TensorOptions tensor = tensor_options(configuration);
-    const models::Model model(segments_here(stages, segments, grid), grid.at("pp", grid.coordinate("pp")), tensor);
-    saved.folder->read_weights(world, parameters_of(stages, segments, model, grid, tensor));
+    const models::Model model = model_here(stages, grid, tensor);
+    saved.folder->read_weights(world, parameters_of(stages, model, grid, tensor));
     const bool is_lone = prompts.size() == 1 && readers.piece && world.rank() == 0;
     WholeCharacters characters(is_lone ? readers.piece : nullptr);
     if (is_lone) characters.add(request.prompts.front());

@@ -80,12 +80,10 @@ void converse(const SavedModel& saved, const Configuration& configuration, const
     texts = shared(texts, world);
     if (!is_root && started_by_mpi() && !texts.empty()) saved.task->take_texts(texts);
     if (!texts.empty()) {
-      const Communicator& dp = batch_ranks(trainer.grid());
-      const data::BatchPart mine = data::part_of(std::ssize(texts), dp.rank(), dp.size());
       std::vector<int64_t> samples(texts.size());
       std::iota(samples.begin(), samples.end(), int64_t{0});
-      const MicroBatch batch =
-          micro_batch_of(*saved.task, data::Part::test, samples, mine, {}, weight_type(configuration.precision));
+      const MicroBatch batch = micro_batch_of(*saved.task, data::Part::test, samples, {},
+                                              weight_type(configuration.precision), trainer.grid());
       auto predictions = saved.task->predictions(trainer.output(batch), batch, trainer.grid());
       if (trainer.grid().coordinate("tp") != 0) predictions.clear();
       predictions = gathered(predictions, world);
@@ -110,7 +108,7 @@ void predict(const ModelUse& options, const Conversation& conversation, const Ta
   const SavedModel saved = open_model({options.model, options.step}, make);
   const Configuration configuration = configured(saved, options);
   std::exception_ptr trouble;
-  run_workers(worker_options(configuration), [&](const Communicator& world) {
+  run_workers(configuration, [&](const Communicator& world) {
     std::exception_ptr of_others;
     converse(saved, configuration, conversation, world, world.rank() == 0 ? trouble : of_others);
   });

@@ -15,23 +15,18 @@
 #include "adjoin/train/schedule.hpp"
 #include "adjoin/train/stages.hpp"
 #include "adjoin/train/tasks.hpp"
-#include "adjoin/train/validation.hpp"
+#include "adjoin/train/training_order.hpp"
 #include "adjoin/train/workers.hpp"
 
 namespace adjoin::train {
 namespace {
-
-int64_t steps_of(const Configuration& c, const Task& task) {
-  return total_steps(
-      c, std::ssize(hold_out(task.size(data::Part::train), c.validation, static_cast<uint64_t>(c.seed)).train));
-}
 
 void say_plan(const Configuration& c, const Task& task) {
   double parameters = 0;
   for (const nn::Parameter& parameter : parameters_of(described_model(task)))
     parameters += static_cast<double>(parameter.tensor.numel());
   require(parameters < 1e15, "the model would have more than 1,000,000,000,000,000 parameters");
-  const HeldOut samples = hold_out(task.size(data::Part::train), c.validation, static_cast<uint64_t>(c.seed));
+  const HeldOut samples = hold_out(c, task);
   const int64_t steps = total_steps(c, std::ssize(samples.train));
   const std::string about = task.description();
   say("model of " + grouped(static_cast<int64_t>(parameters)) + " parameters" + (about.empty() ? "" : ": " + about));
@@ -72,15 +67,14 @@ std::unique_ptr<Task> prepared(Configuration& configuration, const TaskMaker& ma
     OutputFolder::try_out(configuration.out);
   }
   std::unique_ptr<Task> task = make_task(configuration, make);
-  check_traced_steps(configuration, 0, steps_of(configuration, *task));
+  check_traced_steps(configuration, 0, total_steps(configuration, std::ssize(hold_out(configuration, *task).train)));
   if (!configuration.resume.empty()) check_weights_to_resume({configuration.resume, configuration.step}, *task);
-  const std::vector<models::Segment> segments = task->segments();
-  const Stages stages = stages_of(configuration, segments);
+  const Stages stages = stages_of(configuration, task->segments());
   say_plan(configuration, *task);
   if (stages.count() > 1 || configuration.pipeline != Configuration().pipeline)
     say("pipeline " + configuration.pipeline + ": " + counted(stages.count(), "stage") + ", " +
         counted(configuration.microbatches, "micro-batch", "micro-batches") + ", ranks idle about " +
-        fixed(100 * expected_timeline(stages, segments).bubble, 0) + " % of the time");
+        fixed(100 * expected_timeline(stages).bubble, 0) + " % of the time");
   const int64_t samples = (configuration.batch + configuration.dp - 1) / configuration.dp;
   if (stages.count() > 1 && samples < configuration.microbatches)
     say("micro-batches without samples: at least " + grouped(configuration.microbatches - samples) +
@@ -90,7 +84,7 @@ std::unique_ptr<Task> prepared(Configuration& configuration, const TaskMaker& ma
 
 std::optional<SavedModel> beginning_of(const Configuration& configuration, const Task& task, const TaskMaker& make) {
   if (configuration.from.empty() || !configuration.resume.empty()) return std::nullopt;
-  SavedModel beginning = open_beginning(configuration, make);
+  SavedModel beginning = open_model({configuration.from, 0}, make, /*is_beginning=*/true);
   say("begins with the weights of " + configuration.from);
   std::set<std::string> drawn;
   for (const std::string& name : drawn_anew(beginning, task, parameters_of(described_model(task))))

@@ -46,10 +46,8 @@ void write_beginning(const fs::path& folder, const RunBeginning& beginning) {
                                        {"first_step", beginning.first_step},
                                        {"steps", beginning.steps},
                                        {"config", to_json(beginning.configuration)}};
-  try {
-    write_atomically(folder / kRunFile, json.dump(2) + "\n");
-  } catch (const IoError&) {  // a run can go on without this file; a file that it needs will report a full disk
-  }
+  // A run can go on without this file; a file that it needs will report a full disk.
+  refusal_of([&] { write_atomically(folder / kRunFile, json.dump(2) + "\n"); });
 }
 
 std::optional<RunBeginning> read_beginning(const fs::path& folder) {

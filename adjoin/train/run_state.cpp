@@ -2,54 +2,68 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/store/safetensors.hpp"
 
 namespace adjoin::train {
 
+namespace {
+
+/// Calls `use` with the place of each number in state.json, and the number.
+template <class State, class Use>
+void for_each_number(State& s, const Use& use) {
+  use("/step", s.step);
+  use("/epoch", s.position.epoch);
+  use("/step_of_epoch", s.position.step);
+  use("/train_seconds", s.train_seconds);
+  use("/epoch_loss", s.epoch_loss);
+  use("/epoch_samples", s.epoch_samples);
+  use("/last_epoch_loss", s.last_epoch_loss);
+  use("/samples", s.samples);
+  use("/batch", s.batch);
+  use("/order", s.order);
+  use("/evaluated", s.evaluated);
+  use("/epoch_learned", s.epoch_learned);
+  use("/skipped/all", s.skipped.all);
+  use("/skipped/in_a_row", s.skipped.in_a_row);
+  use("/loss_scale/value", s.loss_scale.value);
+  use("/loss_scale/good_steps", s.loss_scale.good_steps);
+  use("/best_loss", s.validations.best_loss);
+  use("/best_step", s.validations.best_step);
+  use("/since_best", s.validations.since_best);
+}
+
+}  // namespace
+
 nlohmann::ordered_json to_json(const RunState& state) {
-  return {{"step", state.step},
-          {"epoch", state.position.epoch},
-          {"step_of_epoch", state.position.step},
-          {"train_seconds", state.train_seconds},
-          {"epoch_loss", state.epoch_loss},
-          {"epoch_samples", state.epoch_samples},
-          {"last_epoch_loss", state.last_epoch_loss},
-          {"samples", state.samples},
-          {"batch", state.batch},
-          {"order", state.order},
-          {"evaluated", state.evaluated},
-          {"epoch_learned", state.epoch_learned},
-          {"skipped", {{"all", state.skipped.all}, {"in_a_row", state.skipped.in_a_row}}},
-          {"loss_scale", {{"value", state.loss_scale.value}, {"good_steps", state.loss_scale.good_steps}}},
-          {"best_loss", state.validations.best_loss ? nlohmann::ordered_json(*state.validations.best_loss) : nullptr},
-          {"best_step", state.validations.best_step},
-          {"since_best", state.validations.since_best}};
+  nlohmann::ordered_json json;
+  for_each_number(state, [&](const char* place, const auto& number) {
+    nlohmann::ordered_json& value = json[nlohmann::ordered_json::json_pointer(place)];
+    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(number)>>)
+      value = number;
+    else if (number)
+      value = *number;
+  });
+  return json;
 }
 
 RunState run_state_of(const std::filesystem::path& file, const std::string& content) {
+  RunState state;
   try {
     const auto json = nlohmann::json::parse(content);
-    Validations validations{.best_step = json.at("best_step"), .since_best = json.at("since_best")};
-    if (!json.at("best_loss").is_null()) validations.best_loss = json.at("best_loss");
-    return {.step = json.at("step"),
-            .position = {json.at("epoch"), json.at("step_of_epoch")},
-            .train_seconds = json.at("train_seconds"),
-            .epoch_loss = json.at("epoch_loss"),
-            .epoch_samples = json.at("epoch_samples"),
-            .epoch_learned = json.at("epoch_learned"),
-            .last_epoch_loss = json.at("last_epoch_loss"),
-            .samples = json.at("samples"),
-            .batch = json.at("batch"),
-            .order = json.at("order"),
-            .evaluated = json.at("evaluated"),
-            .skipped = {json.at("skipped").at("all"), json.at("skipped").at("in_a_row")},
-            .loss_scale = {json.at("loss_scale").at("value"), json.at("loss_scale").at("good_steps")},
-            .validations = validations};
+    for_each_number(state, [&](const char* place, auto& number) {
+      const nlohmann::json& value = json.at(nlohmann::json::json_pointer(place));
+      if constexpr (std::is_arithmetic_v<std::decay_t<decltype(number)>>)
+        value.get_to(number);
+      else if (!value.is_null())
+        number = value.get<double>();
+    });
   } catch (const nlohmann::json::exception&) {
     throw DamagedFile(file.string() + ": this is not the state of a training run");
   }
+  return state;
 }
 
 void check_data(const std::string& folder, const RunState& saved, const RunState& given) {

@@ -57,13 +57,8 @@ void RunTrace::write() {
   std::vector<lab::TracedRank> ranks = recorder_->gathered();
   recorder_.reset();
   std::string failure;
-  on_root(world_, "writing " + path_.string(), [&] {
-    try {
-      write_atomically(path_, lab::trace_file(std::move(ranks)));
-    } catch (const IoError& error) {
-      failure = error.what();
-    }
-  });
+  on_root(world_, "writing " + path_.string(),
+          [&] { failure = refusal_of([&] { write_atomically(path_, lab::trace_file(std::move(ranks))); }); });
   if (!failure.empty()) note("warning: there is no trace: " + failure);
 }
 

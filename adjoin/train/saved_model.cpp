@@ -14,21 +14,6 @@
 #include "adjoin/train/tasks.hpp"
 
 namespace adjoin::train {
-namespace {
-
-SavedModel opened(const CheckpointChoice& choice, const TaskMaker& make) {
-  SavedModel saved{.folder = model_folder(choice)};
-  saved.folder->read([&](const std::filesystem::path& place) {
-    saved.configuration = saved.folder->configuration(place);
-    if (!make) check_known(saved.configuration, choice.run.string());
-    saved.task = make ? make(saved.configuration) : task_kind(saved.configuration).open(saved.configuration, place);
-    saved.folder->find_weights(place, parameters_of(described_model(*saved.task)));
-  });
-  return saved;
-}
-
-}  // namespace
-
 void write_model_files(const std::filesystem::path& folder, Configuration configuration, const Task& task,
                        const Stages& stages) {
   if (pipeline::names_a_file(configuration.pipeline)) {
@@ -47,8 +32,16 @@ void save_model(const std::filesystem::path& folder, const Configuration& config
   save_state(folder / kWeightsFile, trainer.parameters(), trainer.grid());
 }
 
-SavedModel open_beginning(const Configuration& configuration, const TaskMaker& make) {
-  return opened({configuration.from, 0}, make);
+SavedModel open_model(const CheckpointChoice& choice, const TaskMaker& make, bool is_beginning) {
+  SavedModel saved{.folder = model_folder(choice)};
+  saved.folder->read([&](const std::filesystem::path& place) {
+    saved.configuration = saved.folder->configuration(place);
+    if (!make) check_known(saved.configuration, choice.run.string());
+    saved.task = make ? make(saved.configuration) : task_kind(saved.configuration).open(saved.configuration, place);
+    saved.folder->find_weights(place, parameters_of(described_model(*saved.task)));
+  });
+  if (!is_beginning) saved.folder->check_whole(saved.configuration);
+  return saved;
 }
 
 std::vector<std::string> drawn_anew(const SavedModel& beginning, const Task& task,
@@ -62,21 +55,13 @@ std::vector<std::string> drawn_anew(const SavedModel& beginning, const Task& tas
   return drawn;
 }
 
-SavedModel open_model(const CheckpointChoice& choice, const TaskMaker& make) {
-  SavedModel saved = opened(choice, make);
-  saved.folder->check_whole(saved.configuration);
-  return saved;
-}
-
 Configuration configured(const SavedModel& saved, const ModelUse& use) {
-  Configuration configuration = with_all_ranks(on_grid(saved.configuration, use.grid));
+  Configuration configuration = saved.configuration;
+  static_cast<RankOptions&>(configuration) = use.ranks;
+  configuration = with_all_ranks(std::move(configuration));
   configuration.pipeline = Configuration().pipeline;  // it has as many stages as the run had ranks
   configuration.chunks = 1;
   configuration.stages.clear();
-  configuration.zero = use.zero;
-  configuration.backend = use.backend;
-  configuration.host_memory = use.host_memory;
-  configuration.threads_per_rank = use.threads_per_rank;
   validate(configuration);
   return configuration;
 }

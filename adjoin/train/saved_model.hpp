@@ -31,11 +31,10 @@ void save_model(const std::filesystem::path& folder, const Configuration& config
 
 /// Opens what save_model wrote into a training run's output folder, or, if the run has not finished, its newest checkpoint; if
 /// the choice names a step, that step's checkpoint. A folder of Hugging Face's transformers is accepted too. `make` gives your
-/// own task; without it, the task must be one that the program knows, or the error says who can use the model.
+/// own task; without it, the task must be one that the program knows, or the error says who can use the model. `is_beginning`: training
+/// begins with the model, whose classifier may be missing.
 /// Throws: InvalidArgument where something is missing or not valid, before anything of its size is allocated
-SavedModel open_model(const CheckpointChoice& choice, const TaskMaker& make = {});
-/// The same for a model with which training begins; its classifier may be missing.
-SavedModel open_beginning(const Configuration& configuration, const TaskMaker& make = {});
+SavedModel open_model(const CheckpointChoice& choice, const TaskMaker& make = {}, bool is_beginning = false);
 /// The names of the parameters of a task's model that are drawn although training begins with another model: those that the
 /// other model lacks, and the classifier's last layer if the classes differ.
 std::vector<std::string> drawn_anew(const SavedModel& beginning, const Task& task,

@@ -23,6 +23,19 @@ namespace {
 
 constexpr int kMostSegments = 1'000'000;
 
+/// The schedule that a configuration names; if it is a file, it is read.
+pipeline::Schedule schedule_of(const Configuration& c) {
+  const auto ranks = static_cast<int>(c.pp), micro_batches = static_cast<int>(c.microbatches);
+  if (!pipeline::names_a_file(c.pipeline))
+    return pipeline::make_schedule(c.pipeline, ranks, micro_batches, static_cast<int>(c.chunks));
+  const std::string table = read_text(c.pipeline);
+  try {
+    return pipeline::read_schedule(table, ranks, micro_batches);
+  } catch (...) {
+    rethrow_led_by("--pipeline " + c.pipeline + ": ", std::current_exception());
+  }
+}
+
 /// The numbers of --stages.
 std::vector<int> sizes_given(const Configuration& c, int stages) {
   std::vector<int> sizes;
@@ -68,12 +81,10 @@ std::vector<int> sizes_of(const Configuration& c, int stages, std::span<const mo
 }
 
 /// For each stage; equal costs if no segment gives its cost.
-std::vector<double> costs_of(const Stages& stages, std::span<const models::Segment> segments) {
-  std::vector<double> costs;
-  for (const Range& range : stages.segments) {
-    costs.push_back(0);
-    for (int64_t i = range.begin; i < range.end; ++i) costs.back() += segments[static_cast<size_t>(i)].cost;
-  }
+std::vector<double> costs_of(const Stages& stages) {
+  std::vector<double> costs(stages.ends.size());
+  for (size_t stage = 0; stage < costs.size(); ++stage)
+    for (const models::Segment& segment : stages.segments_of(static_cast<int>(stage))) costs[stage] += segment.cost;
   const bool are_said = std::ranges::any_of(costs, [](double cost) { return cost > 0; });
   return are_said ? costs : std::vector<double>(costs.size(), 1.0);
 }
@@ -93,13 +104,12 @@ struct HeldPart {
 };
 
 /// All parts, in the order of the segments, which is the same on all ranks.
-std::vector<HeldPart> parts_of_stages(const Stages& stages, const std::vector<models::Segment>& segments) {
+std::vector<HeldPart> parts_of_stages(const Stages& stages) {
   std::vector<HeldPart> parts;
   std::map<std::string, std::set<int>> held_at;
   for (int stage = 0; stage < stages.count(); ++stage)
-    for (int64_t i = stages.segments[static_cast<size_t>(stage)].begin;
-         i < stages.segments[static_cast<size_t>(stage)].end; ++i)
-      for (const models::ModuleRecipe& part : segments[static_cast<size_t>(i)].parts) {
+    for (const models::Segment& segment : stages.segments_of(stage))
+      for (const models::ModuleRecipe& part : segment.parts) {
         if (!held_at.contains(part.name)) parts.push_back({&part, {}});
         held_at[part.name].insert(stages.pp_of(stage));
       }
@@ -154,18 +164,6 @@ void check_schedule(const Configuration& c) {
   if (!c.stages.empty()) sizes_given(c, stages);
 }
 
-pipeline::Schedule schedule_of(const Configuration& c) {
-  const auto ranks = static_cast<int>(c.pp), micro_batches = static_cast<int>(c.microbatches);
-  if (!pipeline::names_a_file(c.pipeline))
-    return pipeline::make_schedule(c.pipeline, ranks, micro_batches, static_cast<int>(c.chunks));
-  const std::string table = read_text(c.pipeline);
-  try {
-    return pipeline::read_schedule(table, ranks, micro_batches);
-  } catch (...) {
-    rethrow_led_by("--pipeline " + c.pipeline + ": ", std::current_exception());
-  }
-}
-
 std::vector<int> Stages::stages_at(int pp) const {
   std::vector<int> here;
   for (int stage = 0; stage < count(); ++stage)
@@ -173,12 +171,8 @@ std::vector<int> Stages::stages_at(int pp) const {
   return here;
 }
 
-std::vector<size_t> Stages::segments_at(int pp) const {
-  std::vector<size_t> here;
-  for (const int stage : stages_at(pp))
-    for (int64_t i = segments[static_cast<size_t>(stage)].begin; i < segments[static_cast<size_t>(stage)].end; ++i)
-      here.push_back(static_cast<size_t>(i));
-  return here;
+std::span<const models::Segment> Stages::segments_of(int stage) const {
+  return std::span(segments).subspan(first_of(stage), ends[static_cast<size_t>(stage)] - first_of(stage));
 }
 
 bool Stages::backward_follows(int stage, int micro_batch) const {
@@ -191,24 +185,22 @@ bool Stages::backward_follows(int stage, int micro_batch) const {
 }
 
 size_t Stages::place_of(int stage) const {
-  const std::vector<size_t> there = segments_at(pp_of(stage));
-  const auto first = static_cast<size_t>(segments[static_cast<size_t>(stage)].begin);
-  return static_cast<size_t>(std::ranges::find(there, first) - there.begin());
+  size_t place = 0;
+  for (int other = 0; other < stage; ++other)
+    if (pp_of(other) == pp_of(stage)) place += segments_of(other).size();
+  return place;
 }
 
-Stages stages_of(const Configuration& configuration, std::span<const models::Segment> segments) {
-  Stages stages{schedule_of(configuration)};
-  int64_t begin = 0;
-  for (const int size : sizes_of(configuration, stages.count(), segments)) {
-    stages.segments.push_back({begin, begin + size});
-    begin += size;
-  }
+Stages stages_of(const Configuration& configuration, std::vector<models::Segment> segments) {
+  Stages stages{schedule_of(configuration), std::move(segments)};
+  for (const int size : sizes_of(configuration, stages.count(), stages.segments))
+    stages.ends.push_back(stages.first_of(static_cast<int>(stages.ends.size())) + static_cast<size_t>(size));
   for (int pp = 0; pp < configuration.pp; ++pp)
-    require(!stages.segments_at(pp).empty(), [&] {
+    require(!stages.stages_at(pp).empty(), [&] {
       return "--pipeline " + configuration.pipeline + ": gives rank " + std::to_string(pp) + " no stage";
     });
   for (int stage = 0; stage + 1 < stages.count(); ++stage) {
-    const models::Segment& last = segments[static_cast<size_t>(stages.segments[static_cast<size_t>(stage)].end - 1)];
+    const models::Segment& last = stages.segments_of(stage).back();
     require(stages.pp_of(stage) == stages.pp_of(stage + 1) || last.output_shape != nullptr, [&] {
       return "--pp " + std::to_string(configuration.pp) + ": the model's segment " + last.name +
              " does not say the shape of its output, which the next stage must know";
@@ -217,47 +209,46 @@ Stages stages_of(const Configuration& configuration, std::span<const models::Seg
   return stages;
 }
 
-pipeline::Timeline expected_timeline(const Stages& stages, std::span<const models::Segment> segments) {
+pipeline::Timeline expected_timeline(const Stages& stages) {
   pipeline::Costs costs;
-  for (const double cost : costs_of(stages, segments)) costs.stages.push_back({cost, cost, cost});
+  for (const double cost : costs_of(stages)) costs.stages.push_back({cost, cost, cost});
   return pipeline::simulate(stages.schedule, costs);
 }
 
-void print_stages(std::ostream& out, const Stages& stages, std::span<const models::Segment> segments) {
-  const std::vector<double> costs = costs_of(stages, segments);
+void print_stages(std::ostream& out, const Stages& stages) {
+  const std::vector<double> costs = costs_of(stages);
   const double all = std::accumulate(costs.begin(), costs.end(), 0.0);
   std::vector<std::vector<std::string>> table{{"  stage", "rank along pp", "segments", "share of the cost"}};
   for (int stage = 0; stage < stages.count(); ++stage) {
-    const auto place = static_cast<size_t>(stage);
-    const Range range = stages.segments[place];
-    const std::string &first = segments[static_cast<size_t>(range.begin)].name,
-                      &last = segments[static_cast<size_t>(range.end - 1)].name;
+    const std::span segments = stages.segments_of(stage);
+    const std::string &first = segments.front().name, &last = segments.back().name;
     table.push_back({std::to_string(stage), std::to_string(stages.pp_of(stage)),
-                     range.size() == 1 ? first : first + " to " + last, fixed(100 * costs[place] / all, 1) + " %"});
+                     segments.size() == 1 ? first : first + " to " + last,
+                     fixed(100 * costs[static_cast<size_t>(stage)] / all, 1) + " %"});
   }
   out << '\n' << table_text(table, "rrlr");
 }
 
-std::vector<models::Segment> segments_here(const Stages& stages, const std::vector<models::Segment>& segments,
-                                           const Grid& grid) {
+models::Model model_here(const Stages& stages, const Grid& grid, const at::TensorOptions& tensor, bool shards,
+                         std::optional<uint64_t> seed) {
+  const int pp = grid.coordinate("pp");
   std::vector<models::Segment> here;
-  for (const size_t i : stages.segments_at(grid.coordinate("pp"))) here.push_back(segments[i]);
-  return here;
+  for (const int stage : stages.stages_at(pp)) std::ranges::copy(stages.segments_of(stage), std::back_inserter(here));
+  return models::Model(std::move(here), grid.at("pp", pp), tensor, shards, seed);
 }
 
-std::vector<nn::Parameter> parameters_here(const Stages& stages, const std::vector<models::Segment>& segments,
-                                           const models::Model& model, const Grid& grid, bool shards) {
+std::vector<nn::Parameter> parameters_here(const Stages& stages, const models::Model& model, const Grid& grid,
+                                           bool shards) {
   std::vector<nn::Parameter> all;
-  for (const HeldPart& part : parts_of_stages(stages, segments))
+  for (const HeldPart& part : parts_of_stages(stages))
     if (part.is_at(grid.coordinate("pp"))) append(all, pieces_of(part, &model, grid, {}, shards));
   return all;
 }
 
-std::vector<nn::Parameter> parameters_of(const Stages& stages, const std::vector<models::Segment>& segments,
-                                         const models::Model& model, const Grid& grid, const at::TensorOptions& tensor,
-                                         bool shards) {
+std::vector<nn::Parameter> parameters_of(const Stages& stages, const models::Model& model, const Grid& grid,
+                                         const at::TensorOptions& tensor, bool shards) {
   std::vector<nn::Parameter> all;
-  for (const HeldPart& part : parts_of_stages(stages, segments))
+  for (const HeldPart& part : parts_of_stages(stages))
     append(all, pieces_of(part, part.is_at(grid.coordinate("pp")) ? &model : nullptr, grid, tensor, shards));
   return all;
 }

@@ -4,7 +4,7 @@
 #include <ATen/ops/full_like.h>
 
 #include <algorithm>
-#include <array>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -32,13 +32,6 @@ GridShape grid_shape(const Configuration& configuration, const Communicator& wor
   return sizes.shape();
 }
 
-/// Whether any worker was interrupted; all act on it together.
-bool any_interrupted(const Communicator& world) {
-  std::array<int32_t, 1> flag{interrupted()};
-  world.all_reduce(buffer(flag), Reduction::max);
-  return flag[0] != 0;
-}
-
 }  // namespace
 
 std::vector<models::Segment> segments_of(const Configuration& configuration, const Task& task) {
@@ -57,14 +50,12 @@ Trainer::Trainer(const Configuration& configuration, const Task& task, const Com
     : configuration_(configuration),
       task_(task),
       grid_(world, grid_shape(configuration, world)),
-      segments_(segments_of(configuration, task)),
-      stages_(stages_of(configuration, segments_)),
-      model_(segments_here(stages_, segments_, grid_), grid_.at("pp", grid_.coordinate("pp")),
-             tensor_options(configuration), shards_weights(configuration), static_cast<uint64_t>(configuration.seed)),
-      parameters_(parameters_of(stages_, segments_, model_, grid_, tensor_options(configuration),
-                                shards_weights(configuration))),
+      stages_(stages_of(configuration, segments_of(configuration, task))),
+      model_(model_here(stages_, grid_, tensor_options(configuration), shards_weights(configuration),
+                        static_cast<uint64_t>(configuration.seed))),
+      parameters_(parameters_of(stages_, model_, grid_, tensor_options(configuration), shards_weights(configuration))),
       checks_gradients_(configuration.check_gradients) {
-  for (const models::Segment& segment : segments_)
+  for (const models::Segment& segment : stages_.segments)
     slice_names_.push_back({"forward " + segment.name, "backward " + segment.name});
 }
 
@@ -77,167 +68,20 @@ void Trainer::initialize() {
 }
 
 parallel::Optimizer& Trainer::optimizer() {
-  if (!optimizer_) optimizer_.emplace(make_optimizer(configuration_, segments_, parameters_, grid_.world()));
+  if (!optimizer_) optimizer_.emplace(make_optimizer(configuration_, stages_.segments, parameters_, grid_.world()));
   return *optimizer_;
 }
 
-data::BatchPart Trainer::part_of(std::span<const int64_t> samples) const {
-  const Communicator& ranks = batch_ranks(grid_);
-  return data::part_of(std::ssize(samples), ranks.rank(), ranks.size());
-}
+namespace {
 
-MicroBatch Trainer::micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
-                                const Step& step) const {
-  MicroBatch batch =
-      micro_batch_of(task_, part, samples, mine, step, weight_type(configuration_.precision), grid_.axis("cp"));
-  batch.pass.step.weighs_tokens = batch.output_is_per_token;
-  return batch;
-}
-
-/// What a worker sums over micro-batches, and then over workers.
-class Trainer::Sums {
- public:
-  explicit Sums(const std::vector<models::Segment>& segments) : experts_(segments) {}
-  void add(double loss, const MicroBatch& batch, double flops, const std::vector<double>& tally) {
-    loss_ += loss;
-    tokens_ += static_cast<double>(batch.tokens);
-    flops_ += flops;
-    tally_.resize(tally.size());
-    for (size_t i = 0; i < tally.size(); ++i) tally_[i] += tally[i];
-  }
-  /// Of the ranks that know the same, `contributes` must be true on exactly one. Any rank may have noted an interrupt.
-  void add_up(const Communicator& world, bool contributes, size_t tally_size) {
-    std::vector<double> all{loss_, tokens_, flops_};
-    all.insert(all.end(), tally_.begin(), tally_.end());
-    if (!contributes) std::fill(all.begin(), all.end(), 0);
-    all.resize(3 + tally_size);
-    all.insert(all.end(), experts_.numbers().begin(), experts_.numbers().end());
-    all.push_back(train::interrupted() ? 1 : 0);
-    world.all_reduce(buffer(all));
-    loss_ = all[0];
-    tokens_ = all[1];
-    flops_ = all[2];
-    const auto experts = all.begin() + 3 + static_cast<std::ptrdiff_t>(tally_size);
-    tally_.assign(all.begin() + 3, experts);
-    experts_.numbers().assign(experts, all.end() - 1);
-    interrupted_ = all.back() > 0;
-  }
-  double loss() const { return loss_; }
-  int64_t tokens() const { return static_cast<int64_t>(tokens_); }
-  double flops() const { return flops_; }
-  const std::vector<double>& tally() const { return tally_; }
-  ExpertCounts& experts() { return experts_; }
-  bool interrupted() const { return interrupted_; }
-
- private:
-  double loss_ = 0, tokens_ = 0, flops_ = 0;
-  std::vector<double> tally_;
-  ExpertCounts experts_;
-  bool interrupted_ = false;
-};
-
-/// The micro-batches of a schedule; each is made when the first stage of this rank needs it.
-class Trainer::Batches {
- public:
-  using Make = std::function<MicroBatch(int)>;
-  /// `uses`: how many stages of this rank use each.
-  Batches(Make make, size_t uses) : make_(std::move(make)), uses_(uses) {}
-
-  const MicroBatch& operator[](int number) {
-    const auto [found, is_new] = there_.try_emplace(number);
-    if (is_new) {
-      const lab::TimeSlice slice("data", number);
-      found->second.batch = make_(number);
-    }
-    return found->second.batch;
-  }
-  /// Returns a micro-batch for one stage; it is dropped when all stages have used it.
-  const MicroBatch& use(int number) {
-    std::erase_if(there_, [this](const auto& item) { return item.second.used == uses_; });
-    const MicroBatch& batch = (*this)[number];
-    ++there_.at(number).used;
-    return batch;
-  }
-
- private:
-  struct Made {
-    MicroBatch batch;
-    size_t used = 0;
-  };
-  Make make_;
-  size_t uses_;
-  std::map<int, Made> there_;
-};
-
-std::vector<KnownTensor> Trainer::known_parameters() const {
-  return nn::known_tensors(nn::parameters_of(*model_, model_->stage(), {"tp"}));
-}
-
-std::vector<KnownTensor> Trainer::known_inputs(const MicroBatch& batch, const at::Tensor& input) const {
-  // Inputs from other stages may be anything; the micro-batch itself is equal along tp and different along all other axes.
-  if (input.defined()) return {};
-  std::map<std::string, Kind> kinds;
-  for (const GridShape::Axis& axis : model_->stage().shape().axes())
-    kinds.emplace(axis.name, axis.name == "tp" ? Kind::replicated : Kind::split);
-  return {{"the input", batch.input, kinds}};
-}
-
-void Trainer::run(const pipeline::Schedule& schedule, Batches& batches, Sums& sums, double denominator,
-                  double loss_scale) {
-  const auto weights = tensor_options(configuration_);
-  const bool checks = checks_gradients_ && at::GradMode::is_enabled();
-  const auto backward = notes_backward_ ? std::make_shared<BackwardSlices>() : nullptr;
-  std::optional<ForwardRecord> notes;
-  if (checks) notes.emplace();
-  std::vector<KnownTensor> known;  // for a stage that is checked: its inputs
-  const auto segments_of_stage = [this](int stage) { return stages_.segments[static_cast<size_t>(stage)]; };
-  const auto forward = [&](int stage, int number, const at::Tensor& input) {
-    const MicroBatch& batch = batches.use(number);
-    const Autocast autocast(configuration_.precision);
-    const Range segments = segments_of_stage(stage);
-    const size_t first = stages_.place_of(stage);
-    at::Tensor x = input.defined() ? input : batch.input;
-    if (checks) known = known_inputs(batch, input);
-    const bool backward_follows = shards_weights(configuration_) && stages_.backward_follows(stage, number);
-    for (int64_t i = 0; i < segments.size(); ++i) {
-      const SegmentNames& names = slice_names_[static_cast<size_t>(segments.begin + i)];
-      const lab::TimeSlice slice(names.forward);
-      const nn::ExpertLoads loads;
-      x = model_->run(first + static_cast<size_t>(i), x, batch.pass, nullptr,
-                      backward_follows && i + 1 == segments.size());
-      sums.experts().add(static_cast<size_t>(segments.begin + i), loads);
-      if (backward) backward->note(x, names.backward);
-    }
-    if (stage + 1 == stages_.count()) return x;
-    check_output_shape(segments_[static_cast<size_t>(segments.end - 1)], x, model_->stage(), batch.pass.rows);
-    if (checks) check_gradients_of_stage(x, known_parameters(), known, model_->stage());
-    return x.to(weights.dtype());  // as the next stage expects it
-  };
-  const auto loss = [&](int number, const at::Tensor& output) {
-    const MicroBatch& batch = batches[number];
-    const at::Tensor mean = loss_of(task_, output, batch, grid_) / denominator;
-    if (checks) check_gradients(mean, known_parameters(), known, model_->stage(), {{"tp", Kind::replicated}});
-    sums.add(mean.item<double>(), batch, flops_of(batch), task_.tally(output.detach(), batch));
-    return mean;
-  };
-  const auto output_shape = [&](int stage, int number) {
-    const models::Segment& last = segments_[static_cast<size_t>(segments_of_stage(stage).end - 1)];
-    return last.output_shape(model_->stage(), batches[number].pass.rows);
-  };
-  const auto observer = [this](const pipeline::Action& action, double seconds) {
-    if (action.kind != pipeline::Kind::forward) model_->release_weights();
-    if (observer_) observer_(action, seconds);
-  };
-  parallel::run_pipeline(schedule, grid_.axis("pp"), {forward, loss, output_shape, weights, loss_scale, observer});
-}
-
-// One multiplication and one addition for each row and each weight that it is multiplied by, the same for each pair of tokens
-// and each feature in the two products of attention, and twice as much in backward: Kaplan et al., "Scaling laws for neural
-// language models", arXiv 2001.08361, section 2.1. Recomputation does not count, as in Chowdhery et al., "PaLM", arXiv
-// 2204.02311, appendix B. Unlike there, the hidden half of the pairs in causal attention does not count.
-double Trainer::flops_of(const MicroBatch& batch) const {
+/// Floating-point operations of this worker's rows of a micro-batch, through the whole model: one multiplication and one
+/// addition for each row and each weight that it is multiplied by, the same for each pair of tokens and each feature in the two
+/// products of attention, and twice as much in backward: Kaplan et al., "Scaling laws for neural language models", arXiv
+/// 2001.08361, section 2.1. Recomputation does not count, as in Chowdhery et al., "PaLM", arXiv 2204.02311, appendix B. Unlike
+/// there, the hidden half of the pairs in causal attention does not count.
+double flops_of(const MicroBatch& batch, std::span<const models::Segment> segments) {
   double of_row = 0, of_pair = 0;
-  for (const models::Segment& segment : segments_) {
+  for (const models::Segment& segment : segments) {
     of_row += segment.cost;
     of_pair += segment.attention_cost;
   }
@@ -251,33 +95,168 @@ double Trainer::flops_of(const MicroBatch& batch) const {
   return 3 * (of_row * here + of_pair * pairs);
 }
 
-bool Trainer::has_last_stage() const {
-  return stages_.pp_of(stages_.count() - 1) == grid_.coordinate("pp");
+}  // namespace
+
+/// What a worker sums over micro-batches, and then over workers.
+struct Trainer::Sums {
+  double loss = 0, tokens = 0, flops = 0;
+  std::vector<double> tally{};
+  ExpertCounts experts;
+  bool interrupted = false;  // any rank may have noted it
+
+  explicit Sums(const std::vector<models::Segment>& segments) : experts(segments) {}
+  void add(double loss_of_batch, const MicroBatch& batch, double flops_of_batch, const std::vector<double>& more) {
+    loss += loss_of_batch;
+    tokens += static_cast<double>(batch.tokens);
+    flops += flops_of_batch;
+    tally.resize(more.size());
+    for (size_t i = 0; i < more.size(); ++i) tally[i] += more[i];
+  }
+  /// Of the ranks that know the same, `contributes` must be true on exactly one.
+  void add_up(const Communicator& world, bool contributes, size_t tally_size) {
+    if (!contributes) loss = tokens = flops = 0, tally.clear();
+    tally.resize(tally_size);
+    std::vector<double> all{loss, tokens, flops};
+    for (const auto* numbers : {&tally, &experts.numbers()}) all.insert(all.end(), numbers->begin(), numbers->end());
+    all.push_back(train::interrupted() ? 1 : 0);
+    world.all_reduce(buffer(all));
+    loss = all[0], tokens = all[1], flops = all[2], interrupted = all.back() > 0;
+    const auto of_experts = all.begin() + 3 + std::ssize(tally);
+    tally.assign(all.begin() + 3, of_experts);
+    experts.numbers().assign(of_experts, all.end() - 1);
+  }
+};
+
+/// Runs this rank's stages for the micro-batches of one schedule.
+class Trainer::StageRunner {
+ public:
+  /// Losses are divided by `denominator`.
+  StageRunner(Trainer& trainer, const std::function<MicroBatch(int)>& make, Sums& sums, double denominator)
+      : trainer_(trainer),
+        make_(make),
+        uses_(trainer.stages_.stages_at(trainer.grid_.coordinate("pp")).size()),
+        sums_(sums),
+        denominator_(denominator),
+        checks_(trainer.checks_gradients_ && at::GradMode::is_enabled()) {
+    if (trainer.notes_backward_) backward_ = std::make_shared<BackwardSlices>();
+    if (checks_) notes_.emplace();
+  }
+
+  at::Tensor forward(int stage, int number, const at::Tensor& input) {
+    std::erase_if(batches_, [this](const auto& item) { return item.second.uses == uses_; });
+    const MicroBatch& batch = batch_of(number);
+    ++batches_.at(number).uses;
+    const Configuration& c = trainer_.configuration_;
+    const models::Model& model = trainer_.model_;
+    const Autocast autocast(c.precision);
+    const Stages& stages = trainer_.stages_;
+    const std::span segments = stages.segments_of(stage);
+    const size_t first = stages.place_of(stage), first_of_all = stages.first_of(stage);
+    const bool backward_follows = shards_weights(c) && stages.backward_follows(stage, number);
+    at::Tensor x = input.defined() ? input : batch.input;
+    if (checks_) known_ = known_inputs(batch, input);
+    for (size_t i = 0; i < segments.size(); ++i) {
+      const SegmentNames& names = trainer_.slice_names_[first_of_all + i];
+      const lab::TimeSlice slice(names.forward);
+      const nn::ExpertLoads loads;
+      x = model->run(first + i, x, batch.pass, nullptr, backward_follows && i + 1 == segments.size());
+      sums_.experts.add(first_of_all + i, loads);
+      if (backward_) backward_->note(x, names.backward);
+    }
+    if (stage + 1 == stages.count()) return x;
+    check_output_shape(segments.back(), x, model->stage(), batch.pass.rows);
+    if (checks_) check_gradients_of_stage(x, known_parameters(), known_, model->stage());
+    return x.to(weight_type(c.precision));  // as the next stage expects it
+  }
+  at::Tensor loss(int number, const at::Tensor& output) {
+    const MicroBatch& batch = batch_of(number);
+    const Task& task = trainer_.task_;
+    const at::Tensor mean = loss_of(task, output, batch, trainer_.grid_) / denominator_;
+    if (checks_)
+      check_gradients(mean, known_parameters(), known_, trainer_.model_->stage(), {{"tp", Kind::replicated}});
+    sums_.add(mean.item<double>(), batch, flops_of(batch, trainer_.stages_.segments),
+              task.tally(output.detach(), batch));
+    return mean;
+  }
+  std::vector<int64_t> output_shape(int stage, int number) {
+    const models::Segment& last = trainer_.stages_.segments_of(stage).back();
+    return last.output_shape(trainer_.model_->stage(), batch_of(number).pass.rows);
+  }
+  void note(const pipeline::Action& action, double seconds) const {
+    if (action.kind != pipeline::Kind::forward) trainer_.model_->release_weights();
+    if (trainer_.observer_) trainer_.observer_(action, seconds);
+  }
+
+ private:
+  /// A micro-batch is made when the first stage of this rank needs it, and dropped when all its stages have used it.
+  const MicroBatch& batch_of(int number) {
+    const auto [found, is_new] = batches_.try_emplace(number);
+    if (is_new) {
+      const lab::TimeSlice slice("data", number);
+      found->second.batch = make_(number);
+    }
+    return found->second.batch;
+  }
+  std::vector<KnownTensor> known_parameters() const { return nn::known_tensors(parameters_of(trainer_.model_)); }
+  std::vector<KnownTensor> known_inputs(const MicroBatch& batch, const at::Tensor& input) const {
+    // Inputs from other stages may be anything; the micro-batch itself is equal along tp and different along all other axes.
+    if (input.defined()) return {};
+    std::map<std::string, Kind> kinds;
+    for (const GridShape::Axis& axis : trainer_.model_->stage().shape().axes())
+      kinds.emplace(axis.name, axis.name == "tp" ? Kind::replicated : Kind::split);
+    return {{"the input", batch.input, kinds}};
+  }
+
+  Trainer& trainer_;
+  const std::function<MicroBatch(int)>& make_;
+  struct UsedBatch {
+    MicroBatch batch;
+    size_t uses = 0;
+  };
+  std::map<int, UsedBatch> batches_;
+  const size_t uses_;  // of each micro-batch, by the stages of this rank
+  Sums& sums_;
+  const double denominator_;
+  const bool checks_;
+  std::shared_ptr<BackwardSlices> backward_;
+  std::optional<ForwardRecord> notes_;
+  std::vector<KnownTensor> known_;  // for a stage that is checked: its inputs
+};
+
+void Trainer::run(const pipeline::Schedule& schedule, const std::function<MicroBatch(int)>& make, Sums& sums,
+                  double denominator, double loss_scale) {
+  using Runner = StageRunner;
+  Runner runner(*this, make, sums, denominator);
+  parallel::run_pipeline(schedule, grid_.axis("pp"),
+                         {.forward = std::bind_front(&Runner::forward, &runner),
+                          .loss = std::bind_front(&Runner::loss, &runner),
+                          .output_shape = std::bind_front(&Runner::output_shape, &runner),
+                          .output = tensor_options(configuration_),
+                          .loss_scale = loss_scale,
+                          .observer = std::bind_front(&Runner::note, &runner)});
 }
 
 void Trainer::add_up(Sums& sums, bool training) {
-  const auto [size, is_new] = tally_sizes_.try_emplace(training, sums.tally().size());
+  const auto [size, is_new] = tally_sizes_.try_emplace(training, sums.tally.size());
   if (is_new && configuration_.pp > 1)
     size->second = static_cast<size_t>(largest_of_all(static_cast<int64_t>(size->second), grid_.world()));
-  sums.add_up(grid_.world(), has_last_stage() && grid_.coordinate("tp") == 0, size->second);
+  const bool has_last_stage = stages_.pp_of(stages_.count() - 1) == grid_.coordinate("pp");
+  sums.add_up(grid_.world(), has_last_stage && grid_.coordinate("tp") == 0, size->second);
 }
 
 StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double learning_rate, double loss_scale) {
   optimizer();  // it may sum gradients during backward
-  const data::BatchPart mine = part_of(samples);
   const double denominator = task_.loss_denominator(data::Part::train, samples);
   const Step context{.seed = static_cast<uint64_t>(configuration_.seed),
                      .number = step,
                      .training = true,
                      .weight = denominator > 0 ? loss_scale / denominator : 0};
-  Batches batches(
-      [&](int i) {
-        return micro_batch(data::Part::train, samples,
-                           data::part_of(mine, i, static_cast<int>(configuration_.microbatches)), context);
-      },
-      stages_.stages_at(grid_.coordinate("pp")).size());
-  Sums sums(segments_);
-  run(stages_.schedule, batches, sums, denominator, loss_scale);
+  const auto make = [&](int i) {
+    return micro_batch_of(task_, data::Part::train, samples, context, weight_type(configuration_.precision), grid_, i,
+                          static_cast<int>(configuration_.microbatches));
+  };
+  Sums sums(stages_.segments);
+  run(stages_.schedule, make, sums, denominator, loss_scale);
   checks_gradients_ = false;
   for (const auto& [part, shards] : model_->shards()) shards->take_gradients();
   const parallel::Update update = [&] {
@@ -285,14 +264,14 @@ StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double 
     return optimizer().step(learning_rate, loss_scale);
   }();
   add_up(sums, /*training=*/true);
-  StepResult result{.loss = sums.loss(),
-                    .measures = task_.measures(sums.loss(), sums.tally(), denominator),
+  StepResult result{.loss = sums.loss,
+                    .measures = task_.measures(sums.loss, sums.tally, denominator),
                     .gradient_norm = update.norm,
-                    .tokens = sums.tokens(),
-                    .flops = sums.flops(),
-                    .interrupted = sums.interrupted(),
+                    .tokens = static_cast<int64_t>(sums.tokens),
+                    .flops = sums.flops,
+                    .interrupted = sums.interrupted,
                     .skipped = update.skipped};
-  for (const Measure& measure : sums.experts().measures(loss_scale)) result.measures.push_back(measure);
+  for (const Measure& measure : sums.experts.measures(loss_scale)) result.measures.push_back(measure);
   return result;
 }
 
@@ -326,28 +305,26 @@ Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_
   const auto samples_of = [&](size_t batch) {
     return std::span(order).subspan(batch * at_once, std::min(at_once, order.size() - batch * at_once));
   };
-  Sums sums(segments_);
+  Sums sums(stages_.segments);
   const at::NoGradGuard no_gradient;
   for (size_t begin = 0; begin < all; begin += in_a_row) {
-    if (any_interrupted(grid_.world())) return {.interrupted = true};
+    if (largest_of_all(interrupted(), grid_.world()) != 0) return {.interrupted = true};
     const size_t count = std::min(in_a_row, all - begin);
-    Batches batches(
-        [&](int i) {
-          const auto samples = samples_of(begin + static_cast<size_t>(i));
-          return micro_batch(part, samples, part_of(samples), {});
-        },
-        stages_.stages_at(grid_.coordinate("pp")).size());
-    run(pipeline::forward_only(stages_.schedule, static_cast<int>(count)), batches, sums, 1);
+    const auto make = [&](int i) {
+      return micro_batch_of(task_, part, samples_of(begin + static_cast<size_t>(i)), {},
+                            weight_type(configuration_.precision), grid_);
+    };
+    run(pipeline::forward_only(stages_.schedule, static_cast<int>(count)), make, sums, 1);
     for (size_t i = begin; progress && i < begin + count; ++i)
       progress(static_cast<int64_t>(i) + 1, static_cast<int64_t>(all), std::ssize(samples_of(i)));
   }
   add_up(sums, /*training=*/false);
   const double denominator = task_.loss_denominator(part, order);
-  const double loss = denominator > 0 ? sums.loss() / denominator : 0;
+  const double loss = denominator > 0 ? sums.loss / denominator : 0;
   return {.loss = loss,
-          .measures = task_.measures(loss, sums.tally(), denominator),
-          .tally = sums.tally(),
-          .expert_rows = sums.experts().rows()};
+          .measures = task_.measures(loss, sums.tally, denominator),
+          .tally = sums.tally,
+          .expert_rows = sums.experts.rows()};
 }
 
 }  // namespace adjoin::train

@@ -73,28 +73,16 @@ class Trainer {
   parallel::Optimizer& optimizer();
 
  private:
-  class Sums;
-  class Batches;
-  /// This worker's part of a global batch.
-  data::BatchPart part_of(std::span<const int64_t> samples) const;
-  MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
-                         const Step& step) const;
-  /// Runs a schedule on micro-batches; losses are divided by `denominator`.
-  void run(const pipeline::Schedule& schedule, Batches& batches, Sums& sums, double denominator, double loss_scale = 1);
-
-  /// What check_gradients needs to know about this rank's stages.
-  std::vector<KnownTensor> known_parameters() const;
-  std::vector<KnownTensor> known_inputs(const MicroBatch& batch, const at::Tensor& input) const;
-
-  /// Floating-point operations of this worker's rows of a micro-batch, through the whole model.
-  double flops_of(const MicroBatch& batch) const;
-  bool has_last_stage() const;
+  struct Sums;
+  class StageRunner;
+  /// Runs a schedule on the micro-batches that `make` gives by number; losses are divided by `denominator`.
+  void run(const pipeline::Schedule& schedule, const std::function<MicroBatch(int)>& make, Sums& sums,
+           double denominator, double loss_scale = 1);
   void add_up(Sums& sums, bool training);
 
   Configuration configuration_;
   const Task& task_;
   Grid grid_;
-  std::vector<models::Segment> segments_;  // of all stages
   Stages stages_;
   models::Model model_;  // of this rank's segments
   std::vector<nn::Parameter> parameters_;

@@ -22,6 +22,10 @@ std::vector<int64_t> training_lengths(const Task& task, const HeldOut& samples) 
 
 }  // namespace
 
+HeldOut hold_out(const Configuration& configuration, const Task& task) {
+  return hold_out(task.size(data::Part::train), configuration.validation, static_cast<uint64_t>(configuration.seed));
+}
+
 data::Sampler make_sampler(const Configuration& configuration, const Task& task, const HeldOut& samples) {
   return data::Sampler({.samples = std::ssize(samples.train),
                         .batch = configuration.batch,

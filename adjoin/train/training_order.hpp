@@ -9,6 +9,9 @@
 
 namespace adjoin::train {
 
+/// The training samples of a task, as a configuration divides them.
+HeldOut hold_out(const Configuration& configuration, const Task& task);
+
 /// Gives the samples of each step, as indices into `samples.train`.
 data::Sampler make_sampler(const Configuration& configuration, const Task& task, const HeldOut& samples);
 

@@ -95,8 +95,7 @@ TrainingRun::TrainingRun(const Configuration& configuration, const Task& task, c
                          const SavedModel* beginning)
     : configuration_(configuration),
       task_(task),
-      samples_(
-          hold_out(task.size(data::Part::train), configuration.validation, static_cast<uint64_t>(configuration.seed))),
+      samples_(hold_out(configuration, task)),
       world_(also_observed_by(world, timeline_)),
       times_(world),
       trainer_(configuration, task, world_),
@@ -254,20 +253,17 @@ void TrainingRun::train_step() {
   state_.train_seconds += seconds;
   count_step(result, count);
   begin_output();
-  const auto n = static_cast<double>(state_.samples);
-  const double epoch = state_.position.step == 0
-                           ? static_cast<double>(state_.position.epoch)
-                           : static_cast<double>(state_.position.epoch) + static_cast<double>(state_.epoch_samples) / n;
   if (state_.position.step == 0) {
     if (state_.epoch_learned > 0)
       state_.last_epoch_loss = state_.epoch_loss / static_cast<double>(state_.epoch_learned);
     state_.epoch_loss = 0;
     state_.epoch_samples = state_.epoch_learned = 0;
   }
+  const double of_epoch = static_cast<double>(state_.epoch_samples) / static_cast<double>(state_.samples);
   peak_bytes_ = std::max(peak_bytes_, memory_.peak_bytes());
   if (!root()) return;
   metrics_->add(StepMetrics{.step = state_.step,
-                            .epoch = epoch,
+                            .epoch = static_cast<double>(state_.position.epoch) + of_epoch,
                             .loss = result.loss,
                             .measures = result.measures,
                             .learning_rate = rate,

@@ -14,56 +14,30 @@
 #include "adjoin/train/failures.hpp"
 
 namespace adjoin::train {
-namespace {
-
-/// The number of ranks on this machine.
-int64_t ranks_here(const WorkerOptions& options) {
-  return started_by_mpi() ? mpi_job_ranks_here() : options.grid.ranks();
-}
-
-LaunchOptions launch_options(const WorkerOptions& options) {
-  LaunchOptions launch;
-  launch.checked |= options.checked;
-  if (options.host_memory != "auto") launch.host_memory = host_memory_named(options.host_memory, "--host-memory");
-  if (options.deadline > 0) launch.deadline = std::chrono::milliseconds(std::llround(1000 * options.deadline));
-  launch.at_failure = options.at_failure;
-  return launch;
-}
-
-}  // namespace
-
 int threads_of_a_rank(int64_t threads_per_rank, int64_t ranks_here) {
   if (threads_per_rank > 0) return static_cast<int>(threads_per_rank);
   return static_cast<int>(std::max<int64_t>(1, usable_cores() / ranks_here));
 }
 
-WorkerOptions worker_options(const Configuration& c) {
-  return {.grid = grid_sizes(c),
-          .backend = c.backend,
-          .threads_per_rank = c.threads_per_rank,
-          .deterministic = c.deterministic,
-          .checked = c.checked,
-          .deadline = c.deadline,
-          .host_memory = c.host_memory};
-}
-
 void check_workers(const WorkerOptions& options) {
-  validate(options.grid);
-  const int64_t ranks = options.grid.ranks();
+  validate(options);
+  const int64_t ranks = options.ranks();
   require(options.backend != "mpi" || started_by_mpi(),
           [&] { return "--backend mpi: start the program with mpirun -n " + std::to_string(ranks) + " or srun"; });
   require(options.backend != "threads" || !started_by_mpi(),
           "--backend threads: the program was started by mpirun or srun, where each process is one rank");
-  const auto needs = [&] { return options.grid.needs() + ", "; };
+  const auto needs = [&] { return options.needs() + ", "; };
   require(started_by_mpi() || ranks <= kMostThreads,
           [&] { return needs() + "expected at most " + std::to_string(kMostThreads) + " threads of one process"; });
   require(!started_by_mpi() || mpi_job_size() == ranks,
           [&] { return needs() + "the MPI job has " + std::to_string(mpi_job_size()); });
 }
 
-void run_workers(const WorkerOptions& options, const std::function<void(const Communicator& world)>& work) {
+void run_workers(const WorkerOptions& options, const std::function<void(const Communicator& world)>& work,
+                 const std::function<std::string(const std::string& failure)>& at_failure) {
   check_workers(options);
-  const int threads = threads_of_a_rank(options.threads_per_rank, ranks_here(options));
+  const int threads =
+      threads_of_a_rank(options.threads_per_rank, started_by_mpi() ? mpi_job_ranks_here() : options.ranks());
   const auto run = [&](const Communicator& world) {
     at::set_num_threads(threads);
     try {
@@ -72,7 +46,11 @@ void run_workers(const WorkerOptions& options, const std::function<void(const Co
       throw Common<InvalidArgument>(error.what());
     }
   };
-  launch(static_cast<int>(options.grid.ranks()), run, launch_options(options));
+  LaunchOptions launched{.at_failure = at_failure};
+  launched.checked |= options.checked;
+  if (options.host_memory != "auto") launched.host_memory = host_memory_named(options.host_memory, "--host-memory");
+  if (options.deadline > 0) launched.deadline = std::chrono::milliseconds(std::llround(1000 * options.deadline));
+  launch(static_cast<int>(options.ranks()), run, launched);
 }
 
 bool is_first_of_process(const Communicator& world) {

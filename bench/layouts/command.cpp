@@ -8,7 +8,7 @@ namespace adjoin::bench {
 
 void add_common_options(Program& program, CLI::App& app, SideBySideOptions& run, bool& prints_json,
                         const std::string& json, int64_t least_times) {
-  int64_t& ranks = run.workers.grid.dp = 2;
+  int64_t& ranks = run.workers.dp = 2;
   OptionRow ranks_row = number("--ranks", ranks, "Thread ranks; under mpirun the job's");
   ranks_row.check = [&ranks] { check_ranks(ranks); };
   add_options(

@@ -23,7 +23,7 @@ struct Command : Options {
   bool json = false;
   CLI::App* app = nullptr;
 
-  int64_t& ranks() { return this->run.workers.grid.dp; }
+  int64_t& ranks() { return this->run.workers.dp; }
 };
 
 /// Adds the options that all benches have.

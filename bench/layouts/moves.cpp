@@ -67,7 +67,7 @@ Pass bare_halo(const Shape& shape, const Grid& grid) {
 /// a matrix of at most 256 x 256 it also times a prepared halo exchange of one row on each side, beside the bare exchange of
 /// the same boxes with a copy of the interior into a new tensor.
 std::vector<Comparison> bench_moves(const MovesOptions& options) {
-  const int64_t ranks = options.run.workers.grid.ranks();
+  const int64_t ranks = options.run.workers.ranks();
   require(options.rows >= ranks && options.columns >= ranks, [&] {
     return "expected a matrix of at least " + std::to_string(ranks) + " rows and columns, one for each rank";
   });

@@ -72,9 +72,9 @@ class GivenBatch : public Task {
     return {.input = at::cat(ids),
             .target = at::cat(labels),
             .pass = {step, LocalRows(Rows::balanced(lengths, 1))},
-            .tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0}),
-            .output_is_per_token = is_decoder()};
+            .tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0})};
   }
+  bool output_is_per_token() const override { return is_decoder(); }
   double loss_denominator(data::Part, std::span<const int64_t> samples) const override {
     if (!is_decoder()) return static_cast<double>(samples.size());
     double tokens = 0;
@@ -82,7 +82,7 @@ class GivenBatch : public Task {
     return tokens;
   }
   at::Tensor loss(const at::Tensor& scores, const MicroBatch& batch, const Grid& grid) const override {
-    if (!is_decoder()) return nn::cross_entropy(scores, batch.target, /*global_samples=*/1);
+    if (!is_decoder()) return nn::cross_entropy(scores, batch.target);
     const Communicator& tp = grid.axis("tp");
     return nn::vocabulary_parallel_cross_entropy(scores, batch.target, tp,
                                                  Split::balanced(configuration_.words, tp.size(), 0));

@@ -94,12 +94,12 @@ TEST(OwnTask, of_a_plain_module_trains_the_same_model_in_every_layout_and_is_eva
   EXPECT_NEAR(trained_loss(folder / "dp", 3, 1), alone, 1e-9);
   EXPECT_NEAR(trained_loss(folder / "tp", 2, 2), alone, 1e-9);
 
-  const EvaluationResult found = evaluate({{.model = (folder / "dp").string(), .grid = {.dp = 2}}, {}}, make);
+  const EvaluationResult found = evaluate({{.model = (folder / "dp").string(), .ranks = {{.dp = 2}}}, {}}, make);
   EXPECT_NEAR(found.evaluation.loss, alone, 1e-9);
 
   std::vector<std::string> texts{"0.5", "-0.25", "0"};
   std::vector<double> squares;
-  predict({.model = (folder / "tp").string(), .grid = {.dp = 2}},
+  predict({.model = (folder / "tp").string(), .ranks = {{.dp = 2}}},
           {.next = [&] { return std::exchange(texts, {}); },
            .answer =
                [&](std::span<const Prediction> predictions) {
@@ -209,7 +209,7 @@ TEST(OwnTask, is_named_in_the_files_of_its_run_which_say_nothing_of_texts) {
     EXPECT_TRUE(json.contains("batch"));
   }
   EXPECT_THAT(refusal_of([&] {
-                evaluate({{.model = out, .grid = {}}, {}});
+                evaluate({{.model = out, .ranks = {}}, {}});
               }),
               ::testing::StartsWith(out + ": is of the task \"squares\""));
   EXPECT_EQ(read_configuration(folder / "run" / "config.json").batch, 7);

@@ -16,7 +16,7 @@ struct BenchPipelineOptions {
   pipeline::Schedule schedule;
   pipeline::StageCosts costs;        // seconds that all stages of a rank together sleep for one micro-batch
   int64_t times = 3;                 // measurements
-  std::string host_memory = "auto";  // as in WorkerOptions
+  std::string host_memory = "auto";  // as in RankOptions
 };
 
 struct BenchPipelineResult {

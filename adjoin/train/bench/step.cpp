@@ -3,22 +3,21 @@
 #include <ATen/ops/randn.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
-#include <span>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/lab/measure/timing.hpp"
 #include "adjoin/movement/peak_memory.hpp"
 #include "adjoin/task/precision.hpp"
-#include "adjoin/task/transformer_options.hpp"
 #include "adjoin/texts/language_modelling.hpp"
 #include "adjoin/texts/text_classification.hpp"
 #include "adjoin/train/bench/benches.hpp"
-#include "adjoin/train/stages.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "adjoin/train/workers.hpp"
 
@@ -81,46 +80,52 @@ std::unique_ptr<Task> random_task(const Configuration& c) {
 class MatrixProducts {
  public:
   /// `length`: the number of tokens of a sample.
-  MatrixProducts(const Configuration& c, std::span<const models::Segment> segments, const Grid& grid, int64_t length) {
-    bool has_head = false;
-    for (const models::Segment& segment : segments) {
-      layers_ += segment.kind == "block" || segment.experts > 0;
-      layers_of_experts_ += segment.experts > 0;
-      has_head |= segment.kind == "head";
-    }
+  MatrixProducts(const Configuration& c, const Trainer& trainer, int64_t length) : is_causal_(c.is_decoder()) {
+    const Communicator& parts = batch_ranks(trainer.grid());
+    const int64_t samples = data::part_of(c.batch, parts.rank(), parts.size()).count;
+    const int64_t queries = length / c.cp, rows = samples * queries;  // queries: of each sample, on this rank
     const at::TensorOptions type = product_type(c.precision);
-    const Communicator& dp = batch_ranks(grid);
-    const Communicator& tp = grid.axis("tp");
-    const int64_t queries = length / c.cp;  // of each sample, on this rank
-    const int64_t samples = data::part_of(c.batch, dp.rank(), dp.size()).count;
-    const auto here = [&](int64_t all) { return Split::balanced(all, tp.size(), 0).size(tp.rank()); };
-    const models::TransformerOptions sizes = transformer_options(c, c.vocabulary_size);
-    const bool is_decoder = c.is_decoder(), is_swiglu = c.activation == nn::Activation::swiglu;
-    const int64_t key_heads = here(c.heads_of_keys());
-    const int64_t heads = key_heads * (c.heads / c.heads_of_keys()), size = sizes.features_of_head();
-    const int64_t features = heads * size, inner = here(sizes.inner_features());
-    const auto linear = [&](int64_t in, int64_t out, int64_t times = 1) {
-      const int64_t rows = samples * queries * times;
-      return Linear{at::randn({rows, in}, type), at::randn({out, in}, type), at::randn({rows, out}, type)};
+    const auto add = [&](const at::Tensor& weight, int64_t of_rows, int64_t parts_of_weight = 1) {
+      const int64_t in = weight.size(1), out = weight.size(0) / parts_of_weight;
+      Linear& linear = linear_[{of_rows, in, out}];
+      if (linear.times++ > 0) return;
+      linear.x = at::randn({of_rows, in}, type);
+      linear.weight = at::randn({out, in}, type);
+      linear.gradient = at::randn({of_rows, out}, type);
     };
-    const auto feed_forward = [&](int64_t times) {
-      return std::vector{linear(c.hidden, is_swiglu ? 2 * inner : inner, times), linear(inner, c.hidden, times)};
-    };
-    of_attention_ = {linear(c.hidden, features + 2 * key_heads * size), linear(features, c.hidden)};
-    of_feed_forward_ = feed_forward(1);
-    if (layers_of_experts_ > 0) of_experts_ = feed_forward(expert_options(c).top_k);
-    if (is_decoder && has_head) scores_of_words_ = linear(c.hidden, here(c.vocabulary_size));
-    is_causal_ = is_decoder;
+    const auto weights = trainer.module().named_parameters();
+    const int64_t size = c.features_of_head();
+    int64_t heads = 0;
+    for (const auto& item : weights) {
+      const std::string& name = item.key();
+      const std::string block = name.substr(0, name.find('.')), router = block + ".feed_forward.router.weight";
+      if (!block.starts_with("block") || item->dim() != 2 || name == router) continue;
+      const bool is_of_experts = name.starts_with(block + ".feed_forward") && weights.contains(router);
+      if (is_of_experts)  // with the rows of all of them, as if for one expert
+        add(item.value(), rows * expert_options(c).top_k, c.experts.count / c.ep);
+      else
+        add(item.value(), rows);
+      if (name != block + ".attention.out.weight") continue;
+      heads = item->size(1) / size;
+      ++layers_;
+    }
+    const Stages& stages = trainer.stages();
+    if (c.is_decoder() && stages.pp_of(stages.count() - 1) == trainer.grid().coordinate("pp"))
+      add(weights[c.tied_scores ? "embedding.weight" : "scores.weight"], rows);
     queries_ = at::randn({samples * heads, queries, size}, type);
     keys_ = at::randn({samples * heads, length, size}, type);
     scores_ = at::randn({samples * heads, std::min(queries, at_once()), length}, type);
   }
 
   void run() const {
-    for (int64_t layer = 0; layer < layers_; ++layer) {
-      for (const Linear& linear : of_attention_) run(linear);
-      for (const Linear& linear : layer < layers_of_experts_ ? of_experts_ : of_feed_forward_) run(linear);
-      const int64_t all = queries_.size(1), length = keys_.size(1);
+    for (const auto& [sizes, linear] : linear_)
+      for (int64_t i = 0; i < linear.times; ++i) {
+        at::mm(linear.x, linear.weight.t());
+        at::mm(linear.gradient, linear.weight);
+        at::mm(linear.gradient.t(), linear.x);
+      }
+    const int64_t all = queries_.size(1), length = keys_.size(1);
+    for (int64_t layer = 0; layer < layers_; ++layer)
       for (int64_t begin = 0; begin < all; begin += at_once()) {
         const int64_t count = std::min(at_once(), all - begin);
         const int64_t seen = is_causal_ ? length * (begin + count) / all : length;  // for a rank's share of all queries
@@ -132,28 +137,20 @@ class MatrixProducts {
           at::bmm(scores.transpose(1, 2), queries);
         }
       }
-    }
-    if (scores_of_words_) run(*scores_of_words_);
   }
 
  private:
   struct Linear {
-    at::Tensor x, weight, gradient;
+    at::Tensor x{}, weight{}, gradient{};
+    int64_t times = 0;  // number of layers of these sizes
   };
-  static void run(const Linear& linear) {
-    at::mm(linear.x, linear.weight.t());
-    at::mm(linear.gradient, linear.weight);
-    at::mm(linear.gradient.t(), linear.x);
-  }
   /// Number of queries at once: the scores of all could take more memory than the step. For causal attention it is small, so
   /// that most hidden scores are skipped.
   int64_t at_once() const { return is_causal_ ? 128 : 1024; }
 
-  bool is_causal_ = false;
-  int64_t layers_ = 0, layers_of_experts_ = 0;
-  std::vector<Linear> of_attention_, of_feed_forward_;
-  std::vector<Linear> of_experts_;         // with the rows of all of them, as if for one expert
-  std::optional<Linear> scores_of_words_;  // in a decoder
+  bool is_causal_;
+  int64_t layers_ = 0;
+  std::map<std::array<int64_t, 3>, Linear> linear_;  // by rows, and features in and out
   at::Tensor queries_, keys_, scores_;
 };
 
@@ -165,12 +162,11 @@ BenchStepResult bench_step(const BenchStepOptions& options) {
   require(options.steps >= 0 && options.warm_up >= 0, "bench step: expected 0 or more steps");
   check_schedule(c);
   const std::unique_ptr<Task> task = random_task(c);
-  const std::vector<models::Segment> segments = task->segments();
-  const Stages stages = stages_of(c, segments);
+  stages_of(c, task->segments());  // throws for too many
   std::vector<int64_t> samples;
   for (int64_t i = 0; i < c.batch; ++i) samples.push_back(i);
   BenchStepResult result;
-  run_workers(worker_options(c), [&](const Communicator& world) {
+  run_workers(c, [&](const Communicator& world) {
     PeakMemory memory;
     Trainer trainer(c, *task, world);
     trainer.initialize();
@@ -184,7 +180,7 @@ BenchStepResult bench_step(const BenchStepOptions& options) {
     if (options.steps == 0) return;
     for (int64_t i = 1; i < options.warm_up; ++i) train();
     tokens = 0;
-    BubbleMeter meter(stages.schedule);
+    BubbleMeter meter(trainer.stages().schedule);
     if (c.pp > 1) trainer.observe([&](const pipeline::Action& action, double seconds) { meter.note(action, seconds); });
     const double seconds = measure::median_seconds(options.steps, world, [&] {
       meter.begin_step();
@@ -194,8 +190,7 @@ BenchStepResult bench_step(const BenchStepOptions& options) {
 
     const at::NoGradGuard no_gradient;
     const MatrixProducts products(
-        c, segments_here(stages, segments, trainer.grid()), trainer.grid(),
-        std::llround(static_cast<double>(tokens) / static_cast<double>(options.steps * c.batch)));
+        c, trainer, std::llround(static_cast<double>(tokens) / static_cast<double>(options.steps * c.batch)));
     measure::let_threads_sleep(world);
     products.run();
     const double alone = measure::median_seconds(options.steps, world, [&] { products.run(); });
