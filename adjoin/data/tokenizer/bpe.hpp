@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "adjoin/data/tokenizer/pair_table.hpp"
+#include "adjoin/data/tokenizer/text_map.hpp"
 
 namespace adjoin::data {
 
@@ -53,13 +53,8 @@ class Bpe {
   void merge_few(Symbols& symbols) const;
   void merge_many(Symbols& symbols) const;
 
-  struct Hash {
-    using is_transparent = void;
-    size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
-  };
-
   BpeParts::Unit unit_;
-  std::unordered_map<std::string, int32_t, Hash, std::equal_to<>> pieces_;  // all if whole_words, else one unit each
+  TextMap<int32_t> pieces_;  // all if whole_words, else one unit each
   std::array<int32_t, 256> bytes_, fallback_;
   PairTable pairs_;
   int32_t unknown_;
