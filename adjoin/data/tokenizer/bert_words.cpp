@@ -2,6 +2,7 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -30,14 +31,13 @@ class BertText {
   BertText(std::string_view text, const BertWordOptions& options) : options_(options) {
     text_.reserve(text.size());
     for (size_t at = 0; at < text.size();) {
-      if (const char c = text[at]; static_cast<unsigned char>(c) < 0x80) {
-        take_ascii(c);
-        ++at;
-      } else {
-        const CodePoint point = decode_utf8(text, at);
-        if (point.length > 0) take_other(point.value);
-        at += static_cast<size_t>(point.length > 0 ? point.length : 1);
-      }
+      const size_t printable = printable_ascii_end(text, at) - at;
+      if (printable > 0) put_ascii(text.substr(at, printable));
+      at += printable;
+      if (at == text.size()) break;
+      const CodePoint point = decode_utf8(text, at);
+      if (point.length > 0) take_point(point.value);
+      at += static_cast<size_t>(std::max(point.length, 1));
     }
     put_marks();
   }
@@ -45,17 +45,21 @@ class BertText {
   std::string take() { return std::move(text_); }
 
  private:
-  void take_ascii(char c) {
-    const Traits its = kAsciiTraits[static_cast<size_t>(c)];
-    if ((its & kDropped) != 0) return;
-    put_marks();
-    if ((its & kSeparator) != 0)
-      text_ += ' ';
-    else
-      text_ += options_.lower_case && c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+  static size_t printable_ascii_end(std::string_view text, size_t at) {
+    while (at < text.size() && text[at] >= ' ' && text[at] < 127) ++at;
+    return at;
   }
 
-  void take_other(char32_t point) {
+  void put_ascii(std::string_view text) {
+    put_marks();
+    const size_t begin = text_.size();
+    text_ += text;
+    if (!options_.lower_case) return;
+    for (size_t at = begin; at < text_.size(); ++at)
+      if (text_[at] >= 'A' && text_[at] <= 'Z') text_[at] = static_cast<char>(text_[at] + ('a' - 'A'));
+  }
+
+  void take_point(char32_t point) {
     const Traits its = traits_of(point);
     if ((its & kDropped) != 0) return;
     const bool is_apart = (its & kIdeograph) != 0 && options_.sets_ideographs_apart;

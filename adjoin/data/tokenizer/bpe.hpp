@@ -10,6 +10,7 @@
 
 #include "adjoin/data/tokenizer/pair_table.hpp"
 #include "adjoin/data/tokenizer/text_map.hpp"
+#include "adjoin/data/tokenizer/word_cache.hpp"
 
 namespace adjoin::data {
 
@@ -33,7 +34,7 @@ struct BpeParts {
 };
 
 /// Byte-pair encoding of words. Values do not change after construction, so threads may share one; each thread caches the words
-/// that it met last, in 2 MB of its own.
+/// that it met last.
 /// Source: Sennrich, Haddow and Birch, ACL 2016; as the tokenizers package implements it.
 class Bpe {
  public:
@@ -59,7 +60,7 @@ class Bpe {
   PairTable pairs_;
   int32_t unknown_;
   bool fuse_unknown_, whole_words_;
-  uint64_t identity_;  // distinguishes the words in a thread's cache
+  WordCache cache_;
 };
 
 }  // namespace adjoin::data

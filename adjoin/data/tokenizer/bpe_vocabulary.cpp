@@ -181,8 +181,8 @@ TokenizerParts bpe_tokenizer_parts(std::string content, const std::string& name)
 }  // namespace
 
 std::shared_ptr<const TextVocabulary> bpe_vocabulary(std::string content, const std::string& name) {
-  return reading_json(
-      name, [&] { return std::make_shared<const Tokenizer>(bpe_tokenizer_parts(std::move(content), name)); });
+  return reading_json(name,
+                      [&] { return std::make_shared<const Tokenizer>(bpe_tokenizer_parts(std::move(content), name)); });
 }
 
 }  // namespace adjoin::data

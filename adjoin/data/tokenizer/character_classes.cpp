@@ -180,8 +180,9 @@ bool is_numeric(char32_t point) {
 
 bool is_word_character(char32_t point) {
   if (class_of(point) == CharacterClass::letter || (traits_of(point) & kOfWords) != 0) return true;
-  constexpr unsigned kCategories = 1u << UTF8PROC_CATEGORY_MN | 1u << UTF8PROC_CATEGORY_MC | 1u << UTF8PROC_CATEGORY_ME |
-                                   1u << UTF8PROC_CATEGORY_ND | 1u << UTF8PROC_CATEGORY_NL | 1u << UTF8PROC_CATEGORY_PC;
+  constexpr unsigned kCategories = 1u << UTF8PROC_CATEGORY_MN | 1u << UTF8PROC_CATEGORY_MC |
+                                   1u << UTF8PROC_CATEGORY_ME | 1u << UTF8PROC_CATEGORY_ND |
+                                   1u << UTF8PROC_CATEGORY_NL | 1u << UTF8PROC_CATEGORY_PC;
   return (kCategories >> utf8proc_category(static_cast<utf8proc_int32_t>(point)) & 1u) != 0;
 }
 

@@ -21,7 +21,7 @@ LongestPieces::LongestPieces(const std::vector<std::string>& pieces, int64_t unk
   }
 }
 
-void LongestPieces::encode(std::string_view word, std::vector<int64_t>& ids) const {
+void LongestPieces::cut(std::string_view word, std::vector<int64_t>& ids) const {
   if (is_too_long(word, longest_word_)) return ids.push_back(unknown_);
   const size_t before = ids.size();
   for (size_t begin = 0; begin < word.size();) {

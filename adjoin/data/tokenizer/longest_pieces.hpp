@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "adjoin/data/tokenizer/text_map.hpp"
+#include "adjoin/data/tokenizer/word_cache.hpp"
 
 namespace adjoin::data {
 
@@ -17,7 +18,8 @@ inline constexpr size_t kLongestWord = 100;
 bool is_too_long(std::string_view word, size_t longest = kLongestWord);
 
 /// WordPiece: cuts a word, from its beginning, into the longest pieces that there are. Values do not change after construction,
-/// so threads may share one.
+/// so threads may share one; each
+/// thread caches the words that it met last.
 /// Source: Schuster and Nakajima, ICASSP 2012; as the tokenizers package implements it.
 class LongestPieces {
  public:
@@ -26,14 +28,19 @@ class LongestPieces {
   LongestPieces(const std::vector<std::string>& pieces, int64_t unknown, size_t longest_word);
 
   /// Appends the ids of a word.
-  void encode(std::string_view word, std::vector<int64_t>& ids) const;
+  void encode(std::string_view word, std::vector<int64_t>& ids) const {
+    cache_.append(word, ids, [&] { cut(word, ids); });
+  }
 
  private:
+  void cut(std::string_view word, std::vector<int64_t>& ids) const;
+
   TextMap<int64_t> beginnings_;     // pieces that begin a word
   TextMap<int64_t> continuations_;  // pieces that continue a word, without their "##"
   size_t longest_piece_ = 0;
   int64_t unknown_;
   size_t longest_word_;
+  WordCache cache_;
 };
 
 }  // namespace adjoin::data

@@ -19,8 +19,8 @@ namespace {
 
 namespace sp = sentencepiece;
 
-constexpr size_t kLongestRun = 1 << 16;              // bytes that are encoded in one call
-constexpr size_t kLongestSentence = 4000;            // bytes; sentencepiece ignores sentences of more than 4192
+constexpr size_t kLongestRun = 1 << 16;    // bytes that are encoded in one call
+constexpr size_t kLongestSentence = 4000;  // bytes; sentencepiece ignores sentences of more than 4192
 
 void require_ok(const sp::util::Status& status, const std::string& where) {
   require(status.ok(), [&] { return where + ": " + status.message(); });

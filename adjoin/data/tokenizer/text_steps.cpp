@@ -181,7 +181,8 @@ void WordCutting::add_metaspace(const TokenizerJson& part, const std::string& na
     const bool takes_sign = (always || (first && is_first)) && !result.starts_with(kSpaceSign);
     return takes_sign ? std::string(kSpaceSign) + result : result;
   }};
-  if (flag(part, "split", true))  // A sign begins a word. (MergedWithNext: a sign before another sign is a separate word.)
+  if (flag(part, "split",
+           true))  // A sign begins a word. (MergedWithNext: a sign before another sign is a separate word.)
     step.end_of = [](std::string_view text, size_t begin) {
       return std::min(text.find(kSpaceSign, begin + 1), text.size());
     };
