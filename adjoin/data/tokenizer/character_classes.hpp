@@ -18,12 +18,11 @@ enum class CharacterClass : uint8_t { other, letter, number, space };
 using Traits = uint16_t;
 enum : Traits {
   // The categories of Unicode 8.0, which BERT's reference tokenizer uses:
-  kDropped = 4,  // control, format or private use (Cc, Cf, Co) but for tab and line ends, and U+FFFD
-  kMark = 8,     // without its own width, such as an accent (Mn)
-  kPunctuation =
-      16,           // P*, and every ASCII character that is not a letter, digit, space or control character, such as $
-  kSeparator = 32,  // white space that separates words: Zs, Zl, Zp, tab, line feed and carriage return
-  kIdeograph = 64,  // of Chinese, Japanese or Korean
+  kDropped = 4,       // control, format or private use (Cc, Cf, Co) but for tab and line ends, and U+FFFD
+  kMark = 8,          // without its own width, such as an accent (Mn)
+  kPunctuation = 16,  // P*, and $ and all else in ASCII that is not a letter, digit, space or control character
+  kSeparator = 32,    // white space that separates words: Zs, Zl, Zp, tab, line feed and carriage return
+  kIdeograph = 64,    // of Chinese, Japanese or Korean
   // And for others:
   kOfWords = 128,  // belongs to words, beside what is_word_character looks up
   kLater = 256,    // has a combining class, or composes, and was added after Unicode 9.0, up to 18.0
