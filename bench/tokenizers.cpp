@@ -7,15 +7,12 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <functional>
 #include <iostream>
 #include <iterator>
 #include <string>
 #include <vector>
 
 #include "adjoin/data/tokenizer/text_vocabulary.hpp"
-#include "adjoin/data/tokenizer/tokenizer_folder.hpp"
-#include "adjoin/data/tokenizer/wordpiece.hpp"
 
 namespace {
 
@@ -32,25 +29,16 @@ std::vector<std::string> read_texts(const char* path) {
   return texts;
 }
 
-std::function<size_t(const std::string&)> encoder(const std::string& path) {
-  if (adjoin::data::is_classifiers(adjoin::data::read_tokenizer(path)))
-    return
-        [pieces = adjoin::data::WordPiece::load(path)](const std::string& text) { return pieces.encode(text).size(); };
-  return [pieces = adjoin::data::load_text_vocabulary(path)](const std::string& text) {
-    return pieces->encode(text).size();
-  };
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc != 3) return std::fputs("usage: bench_tokenizers TOKENIZER TEXTS\n", stderr), 2;
-  const auto count_ids = encoder(argv[1]);
+  const auto vocabulary = adjoin::data::any_vocabulary(argv[1]);
   const std::vector<std::string> texts = read_texts(argv[2]);
   for (std::string line; std::getline(std::cin, line);) {
     const auto begin = std::chrono::steady_clock::now();
     size_t ids = 0;
-    for (const std::string& text : texts) ids += count_ids(text);
+    for (const std::string& text : texts) ids += vocabulary->encode(text).size();
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     std::printf("%.6f %zu\n", seconds.count(), ids);
     std::fflush(stdout);

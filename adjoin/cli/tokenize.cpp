@@ -1,7 +1,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <functional>
 #include <memory>
 #include <utility>
 
@@ -12,8 +11,7 @@
 #include "adjoin/cli/options.hpp"
 #include "adjoin/cli/wrap.hpp"
 #include "adjoin/data/token_folder.hpp"
-#include "adjoin/data/tokenizer/tokenizer_folder.hpp"
-#include "adjoin/data/tokenizer/wordpiece.hpp"
+#include "adjoin/data/tokenizer/text_vocabulary.hpp"
 
 namespace adjoin::cli {
 namespace {
@@ -26,36 +24,18 @@ struct TokenizeOptions {
   int64_t vocabulary_size = 8000;
 };
 
-using Encoder = std::function<std::vector<int64_t>(const std::string&)>;
-
-/// A classifier's or a decoder's tokenizer. Special tokens have their meaning in both.
-Encoder encoder_of(const std::string& vocab) {
-  const auto with_words = [](data::WordPiece pieces) -> Encoder {
-    return [pieces = std::move(pieces)](const std::string& text) { return pieces.encode(text); };
-  };
-  const auto with_texts = [](std::shared_ptr<const data::TextVocabulary> pieces) -> Encoder {
-    return [pieces = std::move(pieces)](const std::string& text) {
-      std::vector<int64_t> ids;
-      pieces->encode_with_special_tokens(text, ids);
-      return ids;
-    };
-  };
-  if (vocab == "bytes") return with_texts(data::byte_vocabulary());
-  if (data::is_text_vocabulary(vocab)) return with_texts(data::load_text_vocabulary(vocab));
-  if (!data::is_tokenizer(vocab)) return with_words(data::WordPiece::load(vocab));
-  std::string content = data::read_tokenizer(vocab);
-  if (data::is_classifiers(content)) return with_words(data::WordPiece::from_json(std::move(content), vocab));
-  return with_texts(data::text_vocabulary(std::move(content), vocab));
-}
-
 /// Reads one text from each line of standard input and prints its ids as a line.
 void print_ids(const std::string& vocab) {
   require_given(vocab, "--vocab");
-  const Encoder encode = encoder_of(vocab);
+  const auto vocabulary = data::any_vocabulary(vocab);
   if (!prints()) return;
   LineReader input(STDIN_FILENO);
   for (std::vector<std::string> lines; !(lines = input.next(kLinesAtOnce)).empty();)
-    for (const std::string& line : lines) std::puts(joined(encode(line), " ").c_str());
+    for (const std::string& line : lines) {
+      std::vector<int64_t> ids;
+      vocabulary->encode_with_special_tokens(line, ids);
+      std::puts(joined(ids, " ").c_str());
+    }
 }
 
 std::shared_ptr<const data::TextVocabulary> make_vocabulary(const TokenizeOptions& options,

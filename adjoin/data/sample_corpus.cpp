@@ -29,20 +29,8 @@ class Writer {
   Writer(uint64_t stream, bool positive) : random_(kSeed, stream), positive_(positive) {}
 
   std::string review() {
-    switch (random_.below(10)) {
-      case 0:
-      case 1:
-      case 2:
-        write_agreement();
-        break;
-      case 3:
-      case 4:
-      case 5:
-        write_contrast();
-        break;
-      default:
-        write_verdict();
-    }
+    const uint64_t kind = random_.below(10);
+    kind < 3 ? write_agreement() : kind < 6 ? write_contrast() : write_verdict();
     add_remarks();
     return joined();
   }

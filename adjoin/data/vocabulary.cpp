@@ -10,8 +10,8 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/utf8.hpp"
-#include "adjoin/data/tokenizer/bert_words.hpp"
-#include "adjoin/data/tokenizer/wordpiece.hpp"
+#include "adjoin/data/tokenizer/longest_pieces.hpp"
+#include "adjoin/data/tokenizer/text_steps.hpp"
 
 namespace adjoin::data {
 namespace {

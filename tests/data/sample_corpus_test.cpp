@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "adjoin/data/sample_words.hpp"
-#include "adjoin/data/tokenizer/bert_words.hpp"
+#include "adjoin/data/tokenizer/text_steps.hpp"
 #include "tests/support/samples.hpp"
 
 namespace adjoin::data {

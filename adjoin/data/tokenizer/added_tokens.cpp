@@ -8,13 +8,6 @@
 namespace adjoin::data {
 namespace {
 
-/// The begin of the character whose last byte is before `end`.
-size_t character_before(std::string_view text, size_t end, size_t begin) {
-  size_t at = end - 1;
-  while (at > begin && end - at < 4 && (static_cast<unsigned char>(text[at]) & 0xc0u) == 0x80u) --at;
-  return at;
-}
-
 bool is_space_at(std::string_view text, size_t at) {
   return character_at(text, at).kind == CharacterClass::space;
 }

@@ -2,13 +2,13 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "adjoin/data/tokenizer/text_map.hpp"
 
 namespace adjoin::data {
 
@@ -59,17 +59,12 @@ class AddedTokens {
     size_t begin, end;
     const AddedToken* token;
   };
-  struct Hash {
-    using is_transparent = void;
-    size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
-  };
-
   std::optional<Match> find(std::string_view text, size_t from) const;
   static bool is_within_word(Match match, std::string_view text);
   static Match with_spaces(Match match, std::string_view text, size_t begin);
 
   std::vector<AddedToken> tokens_;
-  std::unordered_map<std::string, size_t, Hash, std::equal_to<>> places_;
+  TextMap<size_t> places_;
   std::array<std::vector<size_t>, 256> lengths_;  // lengths of the tokens that begin with this byte, the longest first
   std::string first_bytes_;
 };

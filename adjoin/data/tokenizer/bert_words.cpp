@@ -1,349 +1,129 @@
 #include "adjoin/data/tokenizer/bert_words.hpp"
 
 #include <utf8proc.h>
+
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <iterator>
-#include <string>
+#include <utility>
 #include <vector>
 
-#include "adjoin/base/error.hpp"
-#include "adjoin/base/utf8.hpp"
+#include "adjoin/data/tokenizer/character_classes.hpp"
+#include "adjoin/data/tokenizer/nfc.hpp"
 
 namespace adjoin::data {
 namespace {
 
-struct Range {
-  char32_t first, last;
-};
-
-// Derived from the Unicode Character Database, version 8.0, field General_Category.
-constexpr Range kControl[] = {{0x0, 0x1f},        {0x7f, 0x9f},        {0xad, 0xad},       {0x600, 0x605},
-                              {0x61c, 0x61c},     {0x6dd, 0x6dd},      {0x70f, 0x70f},     {0x180e, 0x180e},
-                              {0x200b, 0x200f},   {0x202a, 0x202e},    {0x2060, 0x2064},   {0x2066, 0x206f},
-                              {0xe000, 0xf8ff},   {0xfeff, 0xfeff},    {0xfff9, 0xfffb},   {0x110bd, 0x110bd},
-                              {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a},  {0xe0001, 0xe0001}, {0xe0020, 0xe007f},
-                              {0xf0000, 0xffffd}, {0x100000, 0x10fffd}};
-constexpr Range kNonspacingMark[] = {
-    {0x300, 0x36f},     {0x483, 0x487},     {0x591, 0x5bd},     {0x5bf, 0x5bf},     {0x5c1, 0x5c2},
-    {0x5c4, 0x5c5},     {0x5c7, 0x5c7},     {0x610, 0x61a},     {0x64b, 0x65f},     {0x670, 0x670},
-    {0x6d6, 0x6dc},     {0x6df, 0x6e4},     {0x6e7, 0x6e8},     {0x6ea, 0x6ed},     {0x711, 0x711},
-    {0x730, 0x74a},     {0x7a6, 0x7b0},     {0x7eb, 0x7f3},     {0x816, 0x819},     {0x81b, 0x823},
-    {0x825, 0x827},     {0x829, 0x82d},     {0x859, 0x85b},     {0x8e3, 0x902},     {0x93a, 0x93a},
-    {0x93c, 0x93c},     {0x941, 0x948},     {0x94d, 0x94d},     {0x951, 0x957},     {0x962, 0x963},
-    {0x981, 0x981},     {0x9bc, 0x9bc},     {0x9c1, 0x9c4},     {0x9cd, 0x9cd},     {0x9e2, 0x9e3},
-    {0xa01, 0xa02},     {0xa3c, 0xa3c},     {0xa41, 0xa42},     {0xa47, 0xa48},     {0xa4b, 0xa4d},
-    {0xa51, 0xa51},     {0xa70, 0xa71},     {0xa75, 0xa75},     {0xa81, 0xa82},     {0xabc, 0xabc},
-    {0xac1, 0xac5},     {0xac7, 0xac8},     {0xacd, 0xacd},     {0xae2, 0xae3},     {0xb01, 0xb01},
-    {0xb3c, 0xb3c},     {0xb3f, 0xb3f},     {0xb41, 0xb44},     {0xb4d, 0xb4d},     {0xb56, 0xb56},
-    {0xb62, 0xb63},     {0xb82, 0xb82},     {0xbc0, 0xbc0},     {0xbcd, 0xbcd},     {0xc00, 0xc00},
-    {0xc3e, 0xc40},     {0xc46, 0xc48},     {0xc4a, 0xc4d},     {0xc55, 0xc56},     {0xc62, 0xc63},
-    {0xc81, 0xc81},     {0xcbc, 0xcbc},     {0xcbf, 0xcbf},     {0xcc6, 0xcc6},     {0xccc, 0xccd},
-    {0xce2, 0xce3},     {0xd01, 0xd01},     {0xd41, 0xd44},     {0xd4d, 0xd4d},     {0xd62, 0xd63},
-    {0xdca, 0xdca},     {0xdd2, 0xdd4},     {0xdd6, 0xdd6},     {0xe31, 0xe31},     {0xe34, 0xe3a},
-    {0xe47, 0xe4e},     {0xeb1, 0xeb1},     {0xeb4, 0xeb9},     {0xebb, 0xebc},     {0xec8, 0xecd},
-    {0xf18, 0xf19},     {0xf35, 0xf35},     {0xf37, 0xf37},     {0xf39, 0xf39},     {0xf71, 0xf7e},
-    {0xf80, 0xf84},     {0xf86, 0xf87},     {0xf8d, 0xf97},     {0xf99, 0xfbc},     {0xfc6, 0xfc6},
-    {0x102d, 0x1030},   {0x1032, 0x1037},   {0x1039, 0x103a},   {0x103d, 0x103e},   {0x1058, 0x1059},
-    {0x105e, 0x1060},   {0x1071, 0x1074},   {0x1082, 0x1082},   {0x1085, 0x1086},   {0x108d, 0x108d},
-    {0x109d, 0x109d},   {0x135d, 0x135f},   {0x1712, 0x1714},   {0x1732, 0x1734},   {0x1752, 0x1753},
-    {0x1772, 0x1773},   {0x17b4, 0x17b5},   {0x17b7, 0x17bd},   {0x17c6, 0x17c6},   {0x17c9, 0x17d3},
-    {0x17dd, 0x17dd},   {0x180b, 0x180d},   {0x18a9, 0x18a9},   {0x1920, 0x1922},   {0x1927, 0x1928},
-    {0x1932, 0x1932},   {0x1939, 0x193b},   {0x1a17, 0x1a18},   {0x1a1b, 0x1a1b},   {0x1a56, 0x1a56},
-    {0x1a58, 0x1a5e},   {0x1a60, 0x1a60},   {0x1a62, 0x1a62},   {0x1a65, 0x1a6c},   {0x1a73, 0x1a7c},
-    {0x1a7f, 0x1a7f},   {0x1ab0, 0x1abd},   {0x1b00, 0x1b03},   {0x1b34, 0x1b34},   {0x1b36, 0x1b3a},
-    {0x1b3c, 0x1b3c},   {0x1b42, 0x1b42},   {0x1b6b, 0x1b73},   {0x1b80, 0x1b81},   {0x1ba2, 0x1ba5},
-    {0x1ba8, 0x1ba9},   {0x1bab, 0x1bad},   {0x1be6, 0x1be6},   {0x1be8, 0x1be9},   {0x1bed, 0x1bed},
-    {0x1bef, 0x1bf1},   {0x1c2c, 0x1c33},   {0x1c36, 0x1c37},   {0x1cd0, 0x1cd2},   {0x1cd4, 0x1ce0},
-    {0x1ce2, 0x1ce8},   {0x1ced, 0x1ced},   {0x1cf4, 0x1cf4},   {0x1cf8, 0x1cf9},   {0x1dc0, 0x1df5},
-    {0x1dfc, 0x1dff},   {0x20d0, 0x20dc},   {0x20e1, 0x20e1},   {0x20e5, 0x20f0},   {0x2cef, 0x2cf1},
-    {0x2d7f, 0x2d7f},   {0x2de0, 0x2dff},   {0x302a, 0x302d},   {0x3099, 0x309a},   {0xa66f, 0xa66f},
-    {0xa674, 0xa67d},   {0xa69e, 0xa69f},   {0xa6f0, 0xa6f1},   {0xa802, 0xa802},   {0xa806, 0xa806},
-    {0xa80b, 0xa80b},   {0xa825, 0xa826},   {0xa8c4, 0xa8c4},   {0xa8e0, 0xa8f1},   {0xa926, 0xa92d},
-    {0xa947, 0xa951},   {0xa980, 0xa982},   {0xa9b3, 0xa9b3},   {0xa9b6, 0xa9b9},   {0xa9bc, 0xa9bc},
-    {0xa9e5, 0xa9e5},   {0xaa29, 0xaa2e},   {0xaa31, 0xaa32},   {0xaa35, 0xaa36},   {0xaa43, 0xaa43},
-    {0xaa4c, 0xaa4c},   {0xaa7c, 0xaa7c},   {0xaab0, 0xaab0},   {0xaab2, 0xaab4},   {0xaab7, 0xaab8},
-    {0xaabe, 0xaabf},   {0xaac1, 0xaac1},   {0xaaec, 0xaaed},   {0xaaf6, 0xaaf6},   {0xabe5, 0xabe5},
-    {0xabe8, 0xabe8},   {0xabed, 0xabed},   {0xfb1e, 0xfb1e},   {0xfe00, 0xfe0f},   {0xfe20, 0xfe2f},
-    {0x101fd, 0x101fd}, {0x102e0, 0x102e0}, {0x10376, 0x1037a}, {0x10a01, 0x10a03}, {0x10a05, 0x10a06},
-    {0x10a0c, 0x10a0f}, {0x10a38, 0x10a3a}, {0x10a3f, 0x10a3f}, {0x10ae5, 0x10ae6}, {0x11001, 0x11001},
-    {0x11038, 0x11046}, {0x1107f, 0x11081}, {0x110b3, 0x110b6}, {0x110b9, 0x110ba}, {0x11100, 0x11102},
-    {0x11127, 0x1112b}, {0x1112d, 0x11134}, {0x11173, 0x11173}, {0x11180, 0x11181}, {0x111b6, 0x111be},
-    {0x111ca, 0x111cc}, {0x1122f, 0x11231}, {0x11234, 0x11234}, {0x11236, 0x11237}, {0x112df, 0x112df},
-    {0x112e3, 0x112ea}, {0x11300, 0x11301}, {0x1133c, 0x1133c}, {0x11340, 0x11340}, {0x11366, 0x1136c},
-    {0x11370, 0x11374}, {0x114b3, 0x114b8}, {0x114ba, 0x114ba}, {0x114bf, 0x114c0}, {0x114c2, 0x114c3},
-    {0x115b2, 0x115b5}, {0x115bc, 0x115bd}, {0x115bf, 0x115c0}, {0x115dc, 0x115dd}, {0x11633, 0x1163a},
-    {0x1163d, 0x1163d}, {0x1163f, 0x11640}, {0x116ab, 0x116ab}, {0x116ad, 0x116ad}, {0x116b0, 0x116b5},
-    {0x116b7, 0x116b7}, {0x1171d, 0x1171f}, {0x11722, 0x11725}, {0x11727, 0x1172b}, {0x16af0, 0x16af4},
-    {0x16b30, 0x16b36}, {0x16f8f, 0x16f92}, {0x1bc9d, 0x1bc9e}, {0x1d167, 0x1d169}, {0x1d17b, 0x1d182},
-    {0x1d185, 0x1d18b}, {0x1d1aa, 0x1d1ad}, {0x1d242, 0x1d244}, {0x1da00, 0x1da36}, {0x1da3b, 0x1da6c},
-    {0x1da75, 0x1da75}, {0x1da84, 0x1da84}, {0x1da9b, 0x1da9f}, {0x1daa1, 0x1daaf}, {0x1e8d0, 0x1e8d6},
-    {0xe0100, 0xe01ef}};
-constexpr Range kPunctuation[] = {
-    {0x21, 0x2f},       {0x3a, 0x40},       {0x5b, 0x60},       {0x7b, 0x7e},       {0xa1, 0xa1},
-    {0xa7, 0xa7},       {0xab, 0xab},       {0xb6, 0xb7},       {0xbb, 0xbb},       {0xbf, 0xbf},
-    {0x37e, 0x37e},     {0x387, 0x387},     {0x55a, 0x55f},     {0x589, 0x58a},     {0x5be, 0x5be},
-    {0x5c0, 0x5c0},     {0x5c3, 0x5c3},     {0x5c6, 0x5c6},     {0x5f3, 0x5f4},     {0x609, 0x60a},
-    {0x60c, 0x60d},     {0x61b, 0x61b},     {0x61e, 0x61f},     {0x66a, 0x66d},     {0x6d4, 0x6d4},
-    {0x700, 0x70d},     {0x7f7, 0x7f9},     {0x830, 0x83e},     {0x85e, 0x85e},     {0x964, 0x965},
-    {0x970, 0x970},     {0xaf0, 0xaf0},     {0xdf4, 0xdf4},     {0xe4f, 0xe4f},     {0xe5a, 0xe5b},
-    {0xf04, 0xf12},     {0xf14, 0xf14},     {0xf3a, 0xf3d},     {0xf85, 0xf85},     {0xfd0, 0xfd4},
-    {0xfd9, 0xfda},     {0x104a, 0x104f},   {0x10fb, 0x10fb},   {0x1360, 0x1368},   {0x1400, 0x1400},
-    {0x166d, 0x166e},   {0x169b, 0x169c},   {0x16eb, 0x16ed},   {0x1735, 0x1736},   {0x17d4, 0x17d6},
-    {0x17d8, 0x17da},   {0x1800, 0x180a},   {0x1944, 0x1945},   {0x1a1e, 0x1a1f},   {0x1aa0, 0x1aa6},
-    {0x1aa8, 0x1aad},   {0x1b5a, 0x1b60},   {0x1bfc, 0x1bff},   {0x1c3b, 0x1c3f},   {0x1c7e, 0x1c7f},
-    {0x1cc0, 0x1cc7},   {0x1cd3, 0x1cd3},   {0x2010, 0x2027},   {0x2030, 0x2043},   {0x2045, 0x2051},
-    {0x2053, 0x205e},   {0x207d, 0x207e},   {0x208d, 0x208e},   {0x2308, 0x230b},   {0x2329, 0x232a},
-    {0x2768, 0x2775},   {0x27c5, 0x27c6},   {0x27e6, 0x27ef},   {0x2983, 0x2998},   {0x29d8, 0x29db},
-    {0x29fc, 0x29fd},   {0x2cf9, 0x2cfc},   {0x2cfe, 0x2cff},   {0x2d70, 0x2d70},   {0x2e00, 0x2e2e},
-    {0x2e30, 0x2e42},   {0x3001, 0x3003},   {0x3008, 0x3011},   {0x3014, 0x301f},   {0x3030, 0x3030},
-    {0x303d, 0x303d},   {0x30a0, 0x30a0},   {0x30fb, 0x30fb},   {0xa4fe, 0xa4ff},   {0xa60d, 0xa60f},
-    {0xa673, 0xa673},   {0xa67e, 0xa67e},   {0xa6f2, 0xa6f7},   {0xa874, 0xa877},   {0xa8ce, 0xa8cf},
-    {0xa8f8, 0xa8fa},   {0xa8fc, 0xa8fc},   {0xa92e, 0xa92f},   {0xa95f, 0xa95f},   {0xa9c1, 0xa9cd},
-    {0xa9de, 0xa9df},   {0xaa5c, 0xaa5f},   {0xaade, 0xaadf},   {0xaaf0, 0xaaf1},   {0xabeb, 0xabeb},
-    {0xfd3e, 0xfd3f},   {0xfe10, 0xfe19},   {0xfe30, 0xfe52},   {0xfe54, 0xfe61},   {0xfe63, 0xfe63},
-    {0xfe68, 0xfe68},   {0xfe6a, 0xfe6b},   {0xff01, 0xff03},   {0xff05, 0xff0a},   {0xff0c, 0xff0f},
-    {0xff1a, 0xff1b},   {0xff1f, 0xff20},   {0xff3b, 0xff3d},   {0xff3f, 0xff3f},   {0xff5b, 0xff5b},
-    {0xff5d, 0xff5d},   {0xff5f, 0xff65},   {0x10100, 0x10102}, {0x1039f, 0x1039f}, {0x103d0, 0x103d0},
-    {0x1056f, 0x1056f}, {0x10857, 0x10857}, {0x1091f, 0x1091f}, {0x1093f, 0x1093f}, {0x10a50, 0x10a58},
-    {0x10a7f, 0x10a7f}, {0x10af0, 0x10af6}, {0x10b39, 0x10b3f}, {0x10b99, 0x10b9c}, {0x11047, 0x1104d},
-    {0x110bb, 0x110bc}, {0x110be, 0x110c1}, {0x11140, 0x11143}, {0x11174, 0x11175}, {0x111c5, 0x111c9},
-    {0x111cd, 0x111cd}, {0x111db, 0x111db}, {0x111dd, 0x111df}, {0x11238, 0x1123d}, {0x112a9, 0x112a9},
-    {0x114c6, 0x114c6}, {0x115c1, 0x115d7}, {0x11641, 0x11643}, {0x1173c, 0x1173e}, {0x12470, 0x12474},
-    {0x16a6e, 0x16a6f}, {0x16af5, 0x16af5}, {0x16b37, 0x16b3b}, {0x16b44, 0x16b44}, {0x1bc9f, 0x1bc9f},
-    {0x1da87, 0x1da8b}};
-constexpr Range kWhiteSpace[] = {{0x9, 0xa},       {0xd, 0xd},       {0x20, 0x20},     {0xa0, 0xa0},
-                                 {0x1680, 0x1680}, {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f},
-                                 {0x205f, 0x205f}, {0x3000, 0x3000}};
-// The reference implementation begins extension E at U+2B920, which leaves out 256 ideographs.
-constexpr Range kCjkIdeograph[] = {{0x3400, 0x4dbf},   {0x4e00, 0x9fff},   {0xf900, 0xfaff},  {0x20000, 0x2a6df},
-                                   {0x2a700, 0x2b81f}, {0x2b920, 0x2ceaf}, {0x2f800, 0x2fa1f}};
-
-template <class Ranges>
-bool contains(const Ranges& ranges, char32_t point) {
-  const auto after = std::upper_bound(std::begin(ranges), std::end(ranges), point,
-                                      [](char32_t p, const Range& range) { return p < range.first; });
-  return after != std::begin(ranges) && point <= std::prev(after)->last;
-}
-
-}  // namespace
-
-bool is_control(char32_t point) {
-  return contains(kControl, point);
-}
-bool is_nonspacing_mark(char32_t point) {
-  return contains(kNonspacingMark, point);
-}
-bool is_punctuation(char32_t point) {
-  return contains(kPunctuation, point);
-}
-bool is_white_space(char32_t point) {
-  return contains(kWhiteSpace, point);
-}
-bool is_cjk_ideograph(char32_t point) {
-  return contains(kCjkIdeograph, point);
-}
-
-namespace {
-
-enum class AsciiKind : uint8_t { letter, space, punctuation, control };
-
-constexpr std::array<AsciiKind, 128> make_ascii_kinds() {
-  std::array<AsciiKind, 128> kinds{};
-  for (int c = 0; c < 128; ++c) {
-    const bool alphanumeric = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    const bool space = c == ' ' || c == '\t' || c == '\n' || c == '\r';
-    kinds[static_cast<size_t>(c)] = alphanumeric          ? AsciiKind::letter
-                                    : space               ? AsciiKind::space
-                                    : c < ' ' || c == 127 ? AsciiKind::control
-                                                          : AsciiKind::punctuation;
-  }
-  return kinds;
-}
-
-constexpr auto kAsciiKinds = make_ascii_kinds();
-
-char to_lower_ascii(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
-}
-
-/// U+11938 came with Unicode 13; the reference does not decompose it.
-bool is_left_composed(char32_t point) {
-  return point == 0x11938;
-}
+constexpr char32_t kLeftComposed = 0x11938;  // it came with Unicode 13; the reference does not decompose it
 
 /// Lower case in Unicode 17; older versions of utf8proc lack its last 55 letters.
 char32_t to_lower(char32_t point) {
   if (point >= 0x10d50 && point <= 0x10d65) return point + 0x20;
   if (point >= 0x16ea0 && point <= 0x16eb8) return point + 0x1b;
-  switch (point) {
-    case 0xa7cb:
-      return 0x264;
-    case 0xa7dc:
-      return 0x19b;
-    case 0x1c89:
-    case 0xa7cc:
-    case 0xa7ce:
-    case 0xa7d2:
-    case 0xa7d4:
-    case 0xa7da:
-      return point + 1;
-    default:
-      return static_cast<char32_t>(utf8proc_tolower(static_cast<int32_t>(point)));
-  }
+  if (point == 0xa7cb) return 0x264;
+  if (point == 0xa7dc) return 0x19b;
+  constexpr std::u32string_view kBeforeTheirLowerCase = U"\u1c89\ua7cc\ua7ce\ua7d2\ua7d4\ua7da";
+  if (kBeforeTheirLowerCase.find(point) != kBeforeTheirLowerCase.npos) return point + 1;
+  return static_cast<char32_t>(utf8proc_tolower(static_cast<int32_t>(point)));
 }
 
-/// The canonical decomposition of one code point.
-class Decomposed {
+class BertText {
  public:
-  explicit Decomposed(char32_t point) {
-    int boundary = 0;  // for graphemes; not used
-    const auto size = utf8proc_decompose_char(static_cast<int32_t>(point), points_.data(), kMost,
-                                              static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE), &boundary);
-    if (size < 0 || size > kMost) throw InternalError("bert_words: utf8proc cannot decompose a code point");
-    size_ = static_cast<size_t>(size);
-  }
-  const int32_t* begin() const { return points_.data(); }
-  const int32_t* end() const { return points_.data() + size_; }
-
- private:
-  static constexpr int kMost = 32;  // Unicode guarantees at most 4
-  std::array<int32_t, kMost> points_;
-  size_t size_ = 0;
-};
-
-class WordCutter {
- public:
-  /// `visits_spaces`: between words a space is visited for each character of white space.
-  WordCutter(const std::function<void(std::string_view)>& visit, const BertWordOptions& options,
-             bool visits_spaces = false)
-      : visit_(visit), options_(options), visits_spaces_(visits_spaces) {}
-
-  void cut(std::string_view text) {
+  BertText(std::string_view text, const BertWordOptions& options) : options_(options) {
+    text_.reserve(text.size());
     for (size_t at = 0; at < text.size();) {
-      if (const char c = text[at]; static_cast<unsigned char>(c) < 0x80) {
-        take_ascii(c);
-        ++at;
-      } else {
-        const CodePoint point = decode_utf8(text, at);
-        if (point.length > 0) take_other(point.value);
-        at += static_cast<size_t>(point.length > 0 ? point.length : 1);
-      }
+      const size_t printable = printable_ascii_end(text, at) - at;
+      if (printable > 0) put_ascii(text.substr(at, printable));
+      at += printable;
+      if (at == text.size()) break;
+      const CodePoint point = decode_utf8(text, at);
+      if (point.length > 0) take_point(point.value);
+      at += static_cast<size_t>(std::max(point.length, 1));
     }
-    end_word();
+    put_marks();
   }
+
+  std::string take() { return std::move(text_); }
 
  private:
-  struct Mark {
-    int combining_class;
-    char32_t point;
-  };
+  static size_t printable_ascii_end(std::string_view text, size_t at) {
+    while (at < text.size() && text[at] >= ' ' && text[at] < 127) ++at;
+    return at;
+  }
 
-  void take_ascii(char c) {
-    const AsciiKind kind = kAsciiKinds[static_cast<size_t>(c)];
-    if (kind == AsciiKind::control) return;
+  void put_ascii(std::string_view text) {
     put_marks();
-    if (kind == AsciiKind::letter)
-      word_ += options_.lower_case ? to_lower_ascii(c) : c;
-    else
-      kind == AsciiKind::space ? put_space() : put_separator(std::string_view(&c, 1));
+    const size_t begin = text_.size();
+    text_ += text;
+    if (!options_.lower_case) return;
+    for (size_t at = begin; at < text_.size(); ++at)
+      if (text_[at] >= 'A' && text_[at] <= 'Z') text_[at] = static_cast<char>(text_[at] + ('a' - 'A'));
   }
 
-  void take_other(char32_t point) {
-    if (is_control(point) || point == 0xfffd) return;
-    if (is_white_space(point)) {
-      put_space();
-    } else if (is_cjk_ideograph(point) && options_.sets_ideographs_apart) {
-      put_space();
-      take_letter(point);
-      put_space();
-    } else {
-      take_letter(point);
-    }
-  }
-
-  void take_letter(char32_t point) {
-    if (!options_.strip_accents || is_left_composed(point)) {
-      put_marks();
-      put(point);
-    } else {
-      decompose(point);
-    }
+  void take_point(char32_t point) {
+    const Traits its = traits_of(point);
+    if ((its & kDropped) != 0) return;
+    const bool is_apart = (its & kIdeograph) != 0 && options_.sets_ideographs_apart;
+    if (is_apart || (its & kSeparator) != 0) put_space();
+    if ((its & kSeparator) != 0) return;
+    take_letter(point);
+    if (is_apart) put_space();
   }
 
   // Canonical order can move marks past their neighbours, so marks wait until their run ends. Accents are dropped before they
   // would wait, so few marks wait, and the cost of a run of accents is its length.
-  void decompose(char32_t whole) {
-    for (const int32_t part : Decomposed(whole)) {
-      const auto point = static_cast<char32_t>(part);
-      const int combining_class = utf8proc_get_property(part)->combining_class;
-      if (combining_class == 0) put_marks();
-      if (is_nonspacing_mark(point)) continue;
-      if (combining_class == 0)
-        put(point);
-      else
-        marks_.push_back({combining_class, point});
+  void take_letter(char32_t point) {
+    parts_.clear();
+    const bool stays = !options_.strip_accents || point == kLeftComposed;
+    stays ? parts_.push_back(static_cast<int32_t>(point)) : decompose(point, parts_);
+    for (const int32_t part : parts_) {
+      const bool waits = !stays && combining_class(part) != 0;
+      if (!waits) put_marks();
+      if (!stays && (traits_of(static_cast<char32_t>(part)) & kMark) != 0) continue;
+      waits ? marks_.push_back(part) : put(part);
     }
+  }
+
+  void put_space() {
+    put_marks();
+    text_ += ' ';
   }
 
   void put_marks() {
     if (marks_.empty()) return;
-    std::stable_sort(marks_.begin(), marks_.end(),
-                     [](const Mark& a, const Mark& b) { return a.combining_class < b.combining_class; });
-    for (const Mark& mark : marks_) put(mark.point);
+    order_marks(marks_);
+    for (const int32_t mark : marks_) put(mark);
     marks_.clear();
   }
 
-  void put(char32_t point) {
-    std::string text;
-    append_utf8(text, options_.lower_case ? to_lower(point) : point);
-    if (options_.lower_case && point == 0x130) text = "i\u0307";  // the only letter whose lower case has two characters
-    if (is_punctuation(point))
-      put_separator(text);
+  void put(int32_t part) {
+    const auto point = static_cast<char32_t>(part);
+    if (options_.lower_case && point == 0x130)
+      text_ += "i\u0307";  // the only letter whose lower case has two characters
     else
-      word_ += text;
+      append_utf8(text_, options_.lower_case ? to_lower(point) : point);
   }
 
-  void put_separator(std::string_view punctuation) {
-    emit_word();
-    visit_(punctuation);
-  }
-
-  void put_space() {
-    end_word();
-    if (visits_spaces_) visit_(" ");
-  }
-
-  void end_word() {
-    put_marks();
-    emit_word();
-  }
-
-  void emit_word() {
-    if (word_.empty()) return;
-    visit_(word_);
-    word_.clear();
-  }
-
-  const std::function<void(std::string_view)>& visit_;
   const BertWordOptions options_;
-  const bool visits_spaces_;
-  std::string word_;
-  std::vector<Mark> marks_;
+  std::string text_;
+  std::vector<int32_t> parts_, marks_;
 };
 
 }  // namespace
 
-void for_each_bert_word(std::string_view text, const std::function<void(std::string_view)>& visit,
-                        const BertWordOptions& options) {
-  WordCutter(visit, options).cut(text);
+std::string bert_text(std::string_view text, const BertWordOptions& options) {
+  return BertText(text, options).take();
 }
 
-std::string normalized_for_bert(std::string_view text, const BertWordOptions& options) {
-  std::string normal;
-  WordCutter([&](std::string_view part) { normal += part; }, options, /*visits_spaces=*/true).cut(text);
-  return normal;
+size_t bert_word_end(std::string_view text, size_t begin) {
+  size_t at = begin;
+  while (at < text.size()) {
+    const Character next = character_at(text, at);
+    const bool is_apart = (next.traits & (kSeparator | kPunctuation)) != 0;
+    if (is_apart && at > begin) break;
+    at += next.length;
+    if (is_apart) break;
+  }
+  return at;
 }
 
 }  // namespace adjoin::data

@@ -1,8 +1,6 @@
 #include "adjoin/data/tokenizer/bpe.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <cstring>
 #include <queue>
 #include <utility>
 
@@ -13,37 +11,6 @@ namespace {
 
 constexpr size_t kFewSymbols = 64;  // for up to this number of symbols the least rank is searched, without a heap
 
-std::atomic<uint64_t> next_identity{1};
-
-/// A word that a thread has encoded, and its ids; it fills a cache line.
-struct KnownWord {
-  static constexpr size_t kLongest = 22, kMostIds = 8;
-
-  uint64_t owner = 0;
-  uint8_t length = 0, count = 0;
-  std::array<char, kLongest> bytes;
-  std::array<int32_t, kMostIds> ids;
-
-  bool is(uint64_t whose, std::string_view word) const {
-    return owner == whose && length == word.size() && std::memcmp(bytes.data(), word.data(), word.size()) == 0;
-  }
-
-  void keep(uint64_t whose, std::string_view word, const std::vector<int32_t>& its) {
-    owner = whose;
-    length = static_cast<uint8_t>(word.size());
-    count = static_cast<uint8_t>(its.size());
-    std::memcpy(bytes.data(), word.data(), word.size());
-    std::copy(its.begin(), its.end(), ids.begin());
-  }
-};
-
-/// The place of a word in this thread's cache: words with the same place replace each other.
-KnownWord& known_word(std::string_view word) {
-  constexpr size_t kPlaces = size_t{1} << 15;
-  thread_local std::vector<KnownWord> words(kPlaces);
-  return words[std::hash<std::string_view>{}(word) & (kPlaces - 1)];
-}
-
 }  // namespace
 
 Bpe::Bpe(BpeParts parts)
@@ -52,8 +19,7 @@ Bpe::Bpe(BpeParts parts)
       pairs_(parts.merges.size()),
       unknown_(parts.unknown),
       fuse_unknown_(parts.fuse_unknown),
-      whole_words_(parts.whole_words),
-      identity_(next_identity++) {
+      whole_words_(parts.whole_words) {
   bytes_.fill(BpeParts::kNone);
   for (const auto& [text, id] : parts.pieces) {
     const bool is_unit = text.size() == 1 || (unit_ == BpeParts::Unit::character && text.size() <= 4);
@@ -67,15 +33,10 @@ Bpe::Bpe(BpeParts parts)
 }
 
 void Bpe::encode(std::string_view word, std::vector<int64_t>& ids) const {
-  const bool is_short = word.size() <= KnownWord::kLongest;
-  KnownWord* known = is_short ? &known_word(word) : nullptr;
-  if (is_short && known->is(identity_, word)) {
-    ids.insert(ids.end(), known->ids.begin(), known->ids.begin() + known->count);
-    return;
-  }
-  const Symbols& symbols = merged(word);
-  ids.insert(ids.end(), symbols.begin(), symbols.end());
-  if (is_short && symbols.size() <= KnownWord::kMostIds) known->keep(identity_, word, symbols);
+  cache_.append(word, ids, [&] {
+    const Symbols& symbols = merged(word);
+    ids.insert(ids.end(), symbols.begin(), symbols.end());
+  });
 }
 
 const Bpe::Symbols& Bpe::merged(std::string_view word) const {

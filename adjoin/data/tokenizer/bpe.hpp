@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +9,8 @@
 #include <vector>
 
 #include "adjoin/data/tokenizer/pair_table.hpp"
+#include "adjoin/data/tokenizer/text_map.hpp"
+#include "adjoin/data/tokenizer/word_cache.hpp"
 
 namespace adjoin::data {
 
@@ -33,7 +34,7 @@ struct BpeParts {
 };
 
 /// Byte-pair encoding of words. Values do not change after construction, so threads may share one; each thread caches the words
-/// that it met last, in 2 MB of its own.
+/// that it met last.
 /// Source: Sennrich, Haddow and Birch, ACL 2016; as the tokenizers package implements it.
 class Bpe {
  public:
@@ -53,18 +54,13 @@ class Bpe {
   void merge_few(Symbols& symbols) const;
   void merge_many(Symbols& symbols) const;
 
-  struct Hash {
-    using is_transparent = void;
-    size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
-  };
-
   BpeParts::Unit unit_;
-  std::unordered_map<std::string, int32_t, Hash, std::equal_to<>> pieces_;  // all if whole_words, else one unit each
+  TextMap<int32_t> pieces_;  // all if whole_words, else one unit each
   std::array<int32_t, 256> bytes_, fallback_;
   PairTable pairs_;
   int32_t unknown_;
   bool fuse_unknown_, whole_words_;
-  uint64_t identity_;  // distinguishes the words in a thread's cache
+  WordCache cache_;
 };
 
 }  // namespace adjoin::data

@@ -1,6 +1,7 @@
 #include "adjoin/data/tokenizer/byte_alphabet.hpp"
 
 #include <array>
+#include <cstdio>
 
 #include "adjoin/base/utf8.hpp"
 
@@ -35,6 +36,12 @@ std::optional<std::string> bytes_of_piece(std::string_view piece) {
     at += static_cast<size_t>(point.length);
   }
   return bytes;
+}
+
+std::string byte_piece(size_t byte) {
+  char piece[8];
+  std::snprintf(piece, sizeof piece, "<0x%02X>", static_cast<unsigned>(byte));
+  return piece;
 }
 
 }  // namespace adjoin::data

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,5 +11,8 @@ namespace adjoin::data {
 /// for no byte.
 /// Source: Radford et al., "Language Models are Unsupervised Multitask Learners", 2019, whose encoder has this alphabet.
 std::optional<std::string> bytes_of_piece(std::string_view piece);
+
+/// The piece for a byte in a tokenizer of characters: "<0x0A>".
+std::string byte_piece(size_t byte);
 
 }  // namespace adjoin::data

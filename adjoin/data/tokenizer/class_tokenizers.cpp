@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "adjoin/data/tokenizer/literal_pattern.hpp"
 #include "adjoin/data/tokenizer/text_steps.hpp"
 #include "adjoin/data/tokenizer/word_pattern.hpp"
-#include "adjoin/data/tokenizer/wordpiece_json.hpp"
+#include "adjoin/data/tokenizer/wordpiece_parts.hpp"
 
 namespace adjoin::data {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "adjoin/data/tokenizer/character_classes.hpp"
+
 namespace adjoin::data {
 namespace {
 
@@ -10,11 +12,6 @@ constexpr std::string_view kOperators = "()[]{}?*+^$.";
 
 bool is_alphanumeric(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-std::ptrdiff_t characters_in(std::string_view text) {
-  return std::count_if(text.begin(), text.end(),
-                       [](char c) { return (static_cast<unsigned char>(c) & 0xc0u) != 0x80u; });
 }
 
 }  // namespace

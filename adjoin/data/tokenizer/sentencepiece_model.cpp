@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/data/tokenizer/character_classes.hpp"
 
 namespace adjoin::data {
 namespace {
@@ -23,22 +24,15 @@ class Fields {
     number = key >> 3;
     bytes = {};
     value = 0;
-    switch (key & 7) {
-      case 0:
-        value = take_number();
-        break;
-      case 1:
-        bytes = take(8);
-        break;
-      case 2:
-        bytes = take(take_number());
-        break;
-      case 5:
-        bytes = take(4);
-        break;
-      default:
-        refuse();
-    }
+    const uint64_t kind = key & 7;
+    if (kind == 0)
+      value = take_number();
+    else if (kind == 1 || kind == 5)
+      bytes = take(kind == 1 ? 8 : 4);
+    else if (kind == 2)
+      bytes = take(take_number());
+    else
+      refuse();
     return true;
   }
 
@@ -95,35 +89,17 @@ SentencepieceModel::Piece piece_from(std::string_view message, const std::string
 void read_training(std::string_view message, const std::string& name, SentencepieceModel& model) {
   for (Fields fields(message, name); fields.next();) {
     const auto id = static_cast<int64_t>(static_cast<int32_t>(fields.value));
-    const std::string text(fields.bytes);
-    switch (fields.number) {
-      case 3:
-        model.is_bpe = fields.value == 2;
-        break;
-      case 35:
-        model.byte_fallback = fields.value != 0;
-        break;
-      case 40:
-        model.unknown_id = id;
-        break;
-      case 41:
-        model.beginning_id = id;
-        break;
-      case 42:
-        model.end_id = id;
-        break;
-      case 45:
-        model.unknown = text.empty() ? "<unk>" : text;
-        break;
-      case 46:
-        model.beginning = text.empty() ? "<s>" : text;
-        break;
-      case 47:
-        model.end = text.empty() ? "</s>" : text;
-        break;
-      default:
-        break;
-    }
+    if (fields.number == 3) model.is_bpe = fields.value == 2;
+    if (fields.number == 35) model.byte_fallback = fields.value != 0;
+    if (fields.number == 40) model.unknown_id = id;
+    if (fields.number == 41) model.beginning_id = id;
+    if (fields.number == 42) model.end_id = id;
+    const auto text_or = [&](const char* otherwise) {
+      return fields.bytes.empty() ? std::string(otherwise) : std::string(fields.bytes);
+    };
+    if (fields.number == 45) model.unknown = text_or("<unk>");
+    if (fields.number == 46) model.beginning = text_or("<s>");
+    if (fields.number == 47) model.end = text_or("</s>");
   }
 }
 
@@ -134,16 +110,6 @@ void read_normalizer(std::string_view message, const std::string& name, Sentence
     if (fields.number == 4) model.removes_extra_spaces = fields.value != 0;
     if (fields.number == 5) model.escapes_spaces = fields.value != 0;
   }
-}
-
-bool is_boundary(std::string_view text, size_t at) {
-  return (static_cast<unsigned char>(text[at]) & 0xc0u) != 0x80u;
-}
-
-int64_t characters(std::string_view text) {
-  int64_t count = 0;
-  for (size_t at = 0; at < text.size(); ++at) count += is_boundary(text, at) ? 1 : 0;
-  return count;
 }
 
 }  // namespace
@@ -166,13 +132,13 @@ std::vector<std::pair<std::string, std::string>> merges_of(const SentencepieceMo
   for (size_t id = 0; id < model.pieces.size(); ++id) {
     const std::string_view whole = model.pieces[id].text;
     if (ids[whole] != id) continue;
-    using Way = std::tuple<int64_t, size_t, size_t, size_t>;  // characters at the left, ids, and the place of the cut
+    using Way = std::tuple<size_t, size_t, size_t, size_t>;  // characters at the left, ids, and the place of the cut
     std::vector<Way> ways;
     for (size_t at = 1; at < whole.size(); ++at) {
-      if (!is_boundary(whole, at)) continue;
+      if (!begins_character(whole[at])) continue;
       const auto left = ids.find(whole.substr(0, at)), right = ids.find(whole.substr(at));
       if (left != ids.end() && right != ids.end())
-        ways.emplace_back(characters(whole.substr(0, at)), left->second, right->second, at);
+        ways.emplace_back(characters_in(whole.substr(0, at)), left->second, right->second, at);
     }
     std::sort(ways.begin(), ways.end());
     for (const Way& way : ways) {
@@ -195,7 +161,7 @@ std::vector<std::pair<std::string, std::string>> merges_by_score(const Sentencep
     const float score = model.pieces[id].score;
     for (size_t at = 1; at < whole.size(); ++at) {
       const std::string_view left = whole.substr(0, at), right = whole.substr(at);
-      if (is_boundary(whole, at) && normal.contains(left) && normal.contains(right))
+      if (begins_character(whole[at]) && normal.contains(left) && normal.contains(right))
         merges.emplace_back(std::isfinite(score) ? -score : 0.0f, id, left, right);
     }
   }

@@ -5,22 +5,22 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/utf8.hpp"
+#include "adjoin/data/tokenizer/byte_alphabet.hpp"
+#include "adjoin/data/tokenizer/text_steps.hpp"
 
 namespace adjoin::data {
 namespace {
 
 namespace sp = sentencepiece;
 
-constexpr std::string_view kSpace = "\xe2\x96\x81";  // U+2581, which sentencepiece writes for a space
-constexpr size_t kLongestRun = 1 << 16;              // bytes that are encoded in one call
-constexpr size_t kLongestSentence = 4000;            // bytes; sentencepiece ignores sentences of more than 4192
+constexpr size_t kLongestRun = 1 << 16;    // bytes that are encoded in one call
+constexpr size_t kLongestSentence = 4000;  // bytes; sentencepiece ignores sentences of more than 4192
 
 void require_ok(const sp::util::Status& status, const std::string& where) {
   require(status.ok(), [&] { return where + ": " + status.message(); });
@@ -30,7 +30,7 @@ void require_ok(const sp::util::Status& status, const std::string& where) {
 /// none.
 size_t length_of_lost(std::string_view text, size_t at, int code_point_length) {
   if (code_point_length == 0) return 1;
-  return text.substr(at).starts_with(kSpace) ? kSpace.size() : 0;
+  return text.substr(at).starts_with(kSpaceSign) ? kSpaceSign.size() : 0;
 }
 
 /// Calls `run` with the parts of a text that sentencepiece preserves, in runs of at most `longest` bytes that end before a
@@ -65,9 +65,7 @@ class SubwordVocabulary final : public TextVocabulary {
     end_ = model_.eos_id();
     require(end_ >= 0, [&] { return name + ": the vocabulary has no piece </s> for the end of a document"; });
     for (size_t byte = 0; byte < bytes_.size(); ++byte) {
-      char piece[8];
-      std::snprintf(piece, sizeof piece, "<0x%02X>", static_cast<unsigned>(byte));
-      bytes_[byte] = model_.PieceToId(piece);
+      bytes_[byte] = model_.PieceToId(byte_piece(byte));
       require(model_.IsByte(static_cast<int>(bytes_[byte])),
               [&] { return name + ": the vocabulary has no piece for each byte (byte_fallback)"; });
     }
@@ -101,11 +99,8 @@ class SubwordVocabulary final : public TextVocabulary {
  private:
   /// The text that a piece stands for, unless it is a byte.
   std::string spelled(int id) const {
-    if (model_.IsControl(id) || model_.IsUnknown(id)) return {};
-    std::string piece = model_.IdToPiece(id);
-    for (size_t at = 0; (at = piece.find(kSpace, at)) != std::string::npos; ++at)
-      piece.replace(at, kSpace.size(), 1, ' ');
-    return piece;
+    const bool has_text = !model_.IsControl(id) && !model_.IsUnknown(id);
+    return has_text ? replaced(model_.IdToPiece(id), kSpaceSign, " ") : std::string();
   }
 
   std::string content_;
@@ -171,7 +166,7 @@ std::shared_ptr<const TextVocabulary> learn_subwords(const std::function<bool(st
       {"hard_vocab_limit", "false"},  // fewer if there is nothing left to join
       {"character_coverage", "0.9995"},
       {"byte_fallback", "true"},
-      {"required_chars", std::string(kSpace)},
+      {"required_chars", std::string(kSpaceSign)},
       {"normalization_rule_name", "identity"},
       {"add_dummy_prefix", "false"},
       {"remove_extra_whitespaces", "false"},

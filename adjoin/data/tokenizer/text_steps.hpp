@@ -1,13 +1,11 @@
 #pragma once
 
-#include <optional>
+#include <functional>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
-#include "adjoin/data/tokenizer/character_classes.hpp"
-#include "adjoin/data/tokenizer/literal_pattern.hpp"
+#include "adjoin/data/tokenizer/bert_words.hpp"
 #include "adjoin/data/tokenizer/tokenizer_json.hpp"
 #include "adjoin/data/tokenizer/word_pattern.hpp"
 
@@ -20,30 +18,29 @@ inline constexpr std::string_view kSpaceSign = "\xe2\x96\x81";
 /// text, writes several spaces as one, and puts its sign also before a text that begins with the sign.
 inline constexpr const char *kSpacesAround = R"(\A +| +\z)", *kSeveralSpaces = " {2,}", *kSignFirst = "\\A\xe2\x96\x81";
 
+/// The text with another instead of each `from`.
+std::string replaced(std::string_view text, std::string_view from, std::string_view to);
+
 /// Changes a text before the tokenizer cuts it.
 class Normalizer {
  public:
   Normalizer() = default;
   /// Throws: InvalidArgument, with its name, for an unknown part
   Normalizer(const TokenizerJson& part, const std::string& name);
+  /// That of BERT.
+  explicit Normalizer(const BertWordOptions& options);
 
   bool empty() const { return steps_.empty(); }
   std::string operator()(std::string_view text) const;
   /// Whether it removes the first character of a text. Then the text does not count as the beginning of the whole one.
-  bool removes_first(std::string_view text) const;
+  bool removes_first(std::string_view text) const { return trims_spaces_ && text.starts_with(' '); }
 
  private:
-  struct ToNfc {};
-  struct TrimSpaces {};
-  struct JoinSpaces {};
-  struct DoubleFirstSign {};
-  struct Prepend {
-    std::string text;
-  };
-  struct Replace {
-    std::string from, to;
-  };
-  std::vector<std::variant<ToNfc, TrimSpaces, JoinSpaces, DoubleFirstSign, Prepend, Replace>> steps_;
+  void add(const TokenizerJson& part, const std::string& name);
+
+  std::vector<std::function<std::string(std::string_view)>> steps_;
+  bool trims_spaces_ = false;
+  size_t growth_ = 1;  // the most times that a text may become longer
 };
 
 /// Cuts a text into words; pieces are merged only within a word.
@@ -51,6 +48,8 @@ class WordCutting {
  public:
   /// Throws: InvalidArgument, with its name, for an unknown part
   WordCutting(const TokenizerJson& part, const std::string& name);
+  /// That of BERT, for texts that BERT's normalizer has changed.
+  static WordCutting berts();
 
   /// Whether pieces consist of bytes (ByteLevel), not of characters.
   bool is_byte_level() const { return is_byte_level_; }
@@ -62,32 +61,30 @@ class WordCutting {
   }
 
  private:
-  struct PrefixSpace {};  // adds a space before a text that does not begin with one
-  struct Digits {
-    bool apart;  // each digit alone, not runs of digits
+  struct Step {
+    /// The text as the step changes it before it cuts.
+    std::function<std::string(std::string_view text, bool is_first)> change = nullptr;
+    /// The end of the word that the step cuts off at `begin`.
+    std::function<size_t(std::string_view text, size_t begin)> end_of = nullptr;
+    bool drops_spaces = false;
   };
-  struct Metaspace {
-    enum class Prefix { never, first, always } prefix;
-    bool splits;
-  };
-  using Step = std::variant<WordPattern, LiteralPattern, PrefixSpace, Digits, Metaspace>;
 
+  WordCutting() = default;
   void add(const TokenizerJson& part, const std::string& name);
-
-  /// The end of the word that a step cuts off at `begin`.
-  static size_t end_of(const Step& step, std::string_view text, size_t begin);
-  /// The text as a step changes it before it cuts; none where it changes nothing.
-  static std::optional<std::string> changed(const Step& step, std::string_view text, bool is_first);
+  void add_pattern(WordPattern pattern);
+  void add_split(const TokenizerJson& part, const std::string& name);
+  void add_metaspace(const TokenizerJson& part, const std::string& name);
 
   template <class Visit>
   void cut(std::string_view text, bool is_first, size_t number, Visit& visit) const {
     if (number == steps_.size()) return visit(text);
     const Step& step = steps_[number];
-    const std::optional<std::string> other = changed(step, text, is_first);
-    if (other) text = *other;
+    const std::string changed = step.change ? step.change(text, is_first) : std::string();
+    if (step.change) text = changed;
     for (size_t begin = 0; begin < text.size();) {
-      const size_t end = end_of(step, text, begin);
-      cut(text.substr(begin, end - begin), is_first && begin == 0, number + 1, visit);
+      const size_t end = step.end_of ? step.end_of(text, begin) : text.size();
+      if (!step.drops_spaces || text[begin] != ' ')
+        cut(text.substr(begin, end - begin), is_first && begin == 0, number + 1, visit);
       begin = end;
     }
   }
@@ -95,5 +92,11 @@ class WordCutting {
   std::vector<Step> steps_;
   bool is_byte_level_ = false;
 };
+
+/// Calls `visit` with each word of BERT's tokenizer.
+template <class Visit>
+void for_each_bert_word(std::string_view text, Visit&& visit, const BertWordOptions& options = {}) {
+  WordCutting::berts()(bert_text(text, options), /*is_first=*/true, visit);
+}
 
 }  // namespace adjoin::data

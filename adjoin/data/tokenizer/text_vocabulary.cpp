@@ -13,6 +13,7 @@
 #include "adjoin/data/tokenizer/subword_vocabulary.hpp"
 #include "adjoin/data/tokenizer/tokenizer_files.hpp"
 #include "adjoin/data/tokenizer/tokenizer_folder.hpp"
+#include "adjoin/data/tokenizer/wordpiece.hpp"
 
 namespace adjoin::data {
 namespace {
@@ -91,11 +92,6 @@ std::shared_ptr<const TextVocabulary> text_vocabulary(std::string content, const
   return content == bytes->content() ? bytes : subword_vocabulary(std::move(content), name);
 }
 
-bool is_text_vocabulary(const std::string& path) {
-  const std::filesystem::path place(path);
-  return place.filename() == kVocabularyFile || is_file(place / kVocabularyFile);
-}
-
 std::shared_ptr<const TextVocabulary> load_text_vocabulary(const std::string& path) {
   const std::filesystem::path ours = std::filesystem::path(path) / kVocabularyFile;
   if (is_file(ours)) return load_text_vocabulary(ours.string());
@@ -110,6 +106,16 @@ std::shared_ptr<const TextVocabulary> load_text_vocabulary(const std::string& pa
 std::shared_ptr<const TextVocabulary> named_text_vocabulary(const std::string& name) {
   if (name.empty() || name == "subword") return nullptr;
   return name == "bytes" ? byte_vocabulary() : load_text_vocabulary(name);
+}
+
+std::shared_ptr<const TextVocabulary> any_vocabulary(const std::string& name) {
+  const std::filesystem::path place(name);
+  const bool is_ours = place.filename() == kVocabularyFile || is_file(place / kVocabularyFile);
+  if (name == "bytes" || is_ours) return named_text_vocabulary(name);
+  if (!is_tokenizer(name)) return std::make_shared<const WordPiece>(WordPiece::load(name));
+  std::string content = read_tokenizer(name);
+  if (!is_classifiers(content)) return text_vocabulary(std::move(content), name);
+  return std::make_shared<const WordPiece>(WordPiece::from_json(std::move(content), name));
 }
 
 }  // namespace adjoin::data

@@ -13,8 +13,7 @@ namespace adjoin::data {
 inline constexpr const char* kVocabularyFile = "vocab.model";
 
 /// Turns the texts of a language model into ids, and ids back into bytes, without loss: the bytes of a text's ids are the text,
-/// even where it is not UTF-8. (The classifier's WordPiece keeps neither case nor spaces. A tokenizer from elsewhere may change
-/// texts: see bpe_vocabulary.) Values do not change after construction, so threads may share one.
+/// even where it is not UTF-8. (A tokenizer from elsewhere may change texts: see bpe_vocabulary and WordPiece.) Values do not change after construction, so threads may share one.
 class TextVocabulary {
  public:
   virtual ~TextVocabulary() = default;
@@ -66,9 +65,6 @@ std::shared_ptr<const TextVocabulary> byte_vocabulary();
 /// Throws: InvalidArgument
 std::shared_ptr<const TextVocabulary> text_vocabulary(std::string content, const std::string& name);
 
-/// Whether a path is a file in which adjoin keeps a vocabulary, or a folder that has one.
-bool is_text_vocabulary(const std::string& path);
-
 /// Reads a vocabulary from its file, from a folder that adjoin wrote, or from a tokenizer as transformers writes it: see
 /// read_tokenizer.
 /// Throws: InvalidArgument where it is missing or not valid
@@ -78,5 +74,10 @@ std::shared_ptr<const TextVocabulary> load_text_vocabulary(const std::string& pa
 /// learned.
 /// Throws: InvalidArgument as load_text_vocabulary
 std::shared_ptr<const TextVocabulary> named_text_vocabulary(const std::string& name);
+
+/// "bytes", or the vocabulary of a path, whether a decoder's or a classifier's; a file of another kind is a list of WordPiece's
+/// pieces.
+/// Throws: InvalidArgument as load_text_vocabulary and WordPiece::load
+std::shared_ptr<const TextVocabulary> any_vocabulary(const std::string& name);
 
 }  // namespace adjoin::data

@@ -44,20 +44,11 @@ size_t contraction(std::string_view rest, bool any_case) {
     const char c = rest[at];
     return any_case && c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   };
-  switch (letter(0)) {
-    case 's':
-    case 't':
-    case 'm':
-    case 'd':
-      return 1;
-    case 'r':
-    case 'v':
-      return letter(1) == 'e' ? 2 : 0;
-    case 'l':
-      return letter(1) == 'l' ? 2 : 0;
-    default:
-      return any_case && rest.starts_with("\xc5\xbf") ? 2 : 0;  // the long s, U+017F, counts as an s if case is ignored
-  }
+  const char first = letter(0);
+  if (first == 's' || first == 't' || first == 'm' || first == 'd') return 1;
+  if (first == 'r' || first == 'v') return letter(1) == 'e' ? 2 : 0;
+  if (first == 'l') return letter(1) == 'l' ? 2 : 0;
+  return any_case && rest.starts_with("\xc5\xbf") ? 2 : 0;  // the long s, U+017F, counts as an s if case is ignored
 }
 
 size_t gpt2_end(std::string_view text, size_t begin) {
@@ -107,14 +98,8 @@ std::optional<WordPattern> known_pattern(std::string_view expression) {
 }
 
 size_t word_end(WordPattern pattern, std::string_view text, size_t begin) {
-  switch (pattern) {
-    case WordPattern::llama3:
-      return llama3_end(text, begin, 3);
-    case WordPattern::qwen2:
-      return llama3_end(text, begin, 1);
-    default:
-      return gpt2_end(text, begin);
-  }
+  if (pattern == WordPattern::gpt2) return gpt2_end(text, begin);
+  return llama3_end(text, begin, pattern == WordPattern::llama3 ? 3 : 1);
 }
 
 }  // namespace adjoin::data

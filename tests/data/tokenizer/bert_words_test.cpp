@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "adjoin/base/utf8.hpp"
+#include "adjoin/data/tokenizer/character_classes.hpp"
+#include "adjoin/data/tokenizer/text_steps.hpp"
 
 namespace adjoin::data {
 namespace {
@@ -43,7 +45,7 @@ std::string random_text(std::mt19937& random) {
     const std::u32string& from = random() % 2 ? spacing : others;
     char32_t point = from[random() % from.size()];
     if (random() % 8 == 0) point = 0xa0 + random() % 0x3000;
-    if (!is_control(point)) append_utf8(text, point);  // which is dropped before its neighbours meet
+    if ((traits_of(point) & kDropped) == 0) append_utf8(text, point);  // which is dropped before its neighbours meet
   }
   return text;
 }

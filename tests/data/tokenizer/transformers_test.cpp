@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "adjoin/base/utf8.hpp"
-#include "adjoin/data/tokenizer/bert_words.hpp"
 #include "adjoin/data/tokenizer/character_classes.hpp"
 #include "adjoin/data/tokenizer/nfc.hpp"
+#include "adjoin/data/tokenizer/text_steps.hpp"
 #include "adjoin/data/tokenizer/text_vocabulary.hpp"
 #include "adjoin/data/tokenizer/tokenizer_folder.hpp"
 #include "adjoin/data/tokenizer/wordpiece.hpp"
