@@ -12,6 +12,7 @@
 #include "adjoin/nn/col_row.hpp"
 #include "adjoin/plan/dry_run.hpp"
 #include "adjoin/plan/plan.hpp"
+#include "adjoin/task/task.hpp"
 #include "adjoin/train/commands.hpp"
 
 using namespace adjoin;

@@ -19,6 +19,7 @@
 #include "adjoin/plan/dry_run.hpp"
 #include "adjoin/store/checkpoint_folders.hpp"
 #include "adjoin/task/configuration_file.hpp"
+#include "adjoin/task/task.hpp"
 #include "adjoin/train/commands.hpp"
 #include "adjoin/train/predictor.hpp"
 #include "adjoin/train/resume.hpp"
