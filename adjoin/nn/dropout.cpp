@@ -33,10 +33,10 @@ uint32_t word(int64_t coordinate) {
   return static_cast<uint32_t>(coordinate);
 }
 
-using WordsOfRow = std::function<RowOfWords(int64_t)>;
+using MaskRows = std::function<MaskRow(int64_t)>;
 
 template <class Out, class In>
-void drop_rows(const at::Tensor& in, const at::Tensor& base, const at::Tensor& out, double p, const WordsOfRow& words) {
+void drop_rows(const at::Tensor& in, const at::Tensor& base, const at::Tensor& out, double p, const MaskRows& words) {
   const int64_t columns = in.size(-1), rows = in.numel() / columns;
   const DropoutSteps steps = dropout_steps(p);
   const InstructionSet set = best_instruction_set();
@@ -46,7 +46,7 @@ void drop_rows(const at::Tensor& in, const at::Tensor& base, const at::Tensor& o
   at::parallel_for(0, rows, std::max<int64_t>(1, 16384 / columns), [&](int64_t begin, int64_t end) {
     std::vector<uint16_t> random(static_cast<size_t>(columns));
     for (int64_t r = begin; r < end; ++r) {
-      const RowOfWords w = words(r);
+      const MaskRow w = words(r);
       philox_row(random, w.key, w.first_column, w.row, w.plane, w.volume);
       drop_elements(set, {columns, random.data(), steps.threshold, steps.factor}, from + r * columns,
                     onto ? onto + r * columns : nullptr, to + r * columns);
@@ -56,7 +56,7 @@ void drop_rows(const at::Tensor& in, const at::Tensor& base, const at::Tensor& o
 
 /// base + masked x, or masked x without a base. `words(r)` draws the mask of row r, along the last dim. The result has type
 /// `type`; x has the same type, or one of the two is float.
-at::Tensor masked(const at::Tensor& x, double p, const WordsOfRow& words, at::ScalarType type,
+at::Tensor masked(const at::Tensor& x, double p, const MaskRows& words, at::ScalarType type,
                   const at::Tensor& base = {}) {
   const at::Tensor in = plain("dropout", x).contiguous();
   const at::Tensor onto = base.defined() ? plain("dropout", base).contiguous() : base;
@@ -75,14 +75,14 @@ at::Tensor masked(const at::Tensor& x, double p, const WordsOfRow& words, at::Sc
 }
 
 /// `masked` as a linear map from one type into another.
-LinearMap masking(double p, const WordsOfRow& words, at::ScalarType from, at::ScalarType to) {
+LinearMap masking(double p, const MaskRows& words, at::ScalarType from, at::ScalarType to) {
   return {.forward = [=](const at::Tensor& t) { return masked(t, p, words, to); },
           .adjoint = [=](const at::Tensor& t) { return masked(t, p, words, from); }};
 }
 
 struct Mask {
   double p;
-  WordsOfRow words;
+  MaskRows words;
 };
 
 /// base + dropout(x), where x has the base's type, or a 16-bit type with a float base.
@@ -103,18 +103,18 @@ struct AddDropped : torch::autograd::Function<AddDropped> {
 };
 
 /// The words of each row of a tensor that a DropoutPlace describes.
-WordsOfRow words_of_rows(const at::Tensor& x, const DropoutPlace& place, const ForwardPass& pass) {
+MaskRows words_of_rows(const at::Tensor& x, const DropoutPlace& place, const ForwardPass& pass) {
   require(x.dim() == 2, [&] { return "dropout: expected [rows, features], got " + std::to_string(x.dim()) + " dims"; });
   return [places = pass.rows.places(x.size(0)), step = pass.step, key = philox_key(pass.step.seed, place.name),
           first = word(place.first_feature)](int64_t r) {
     const auto& [sample, token] = (*places)[static_cast<size_t>(r)];
-    return RowOfWords{key, first, word(token), word(step.first_sample + sample), word(step.number)};
+    return MaskRow{key, first, word(token), word(step.first_sample + sample), word(step.number)};
   };
 }
 
 }  // namespace
 
-at::Tensor dropout_rows(const at::Tensor& x, double p, std::function<RowOfWords(int64_t)> words) {
+at::Tensor dropout_rows(const at::Tensor& x, double p, std::function<MaskRow(int64_t)> words) {
   check_probability(p);
   return adjoin::apply(masking(p, words, x.scalar_type(), x.scalar_type()), x);
 }
@@ -136,15 +136,15 @@ at::Tensor add_dropped(const at::Tensor& base, const at::Tensor& x, double p, co
   return AddDropped::apply(base, fits ? x : x.to(base.scalar_type()), Mask{p, words_of_rows(x, place, pass)});
 }
 
-std::function<RowOfWords(int64_t r)> attention_words(const std::string& name, int64_t heads, const ScoresPlace& place,
-                                                     const Step& step) {
+std::function<MaskRow(int64_t r)> attention_words(const std::string& name, int64_t heads, const ScoresPlace& place,
+                                                  const Step& step) {
   // The head is in the stream's name, as a counter has room for three coordinates and a step only.
   std::vector<PhiloxKey> keys;
   for (int64_t h = 0; h < heads; ++h)
     keys.push_back(philox_key(step.seed, name + ".head" + std::to_string(place.first_head + h)));
   return [=, queries = place.queries.size(), number = word(step.number)](int64_t r) {
-    return RowOfWords{keys[static_cast<size_t>(r / queries)], word(place.first_key),
-                      word(place.queries.begin + r % queries), word(place.sample), number};
+    return MaskRow{keys[static_cast<size_t>(r / queries)], word(place.first_key),
+                   word(place.queries.begin + r % queries), word(place.sample), number};
   };
 }
 

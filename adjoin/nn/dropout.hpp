@@ -32,7 +32,7 @@ at::Tensor add_dropped(const at::Tensor& base, const at::Tensor& x, double p, co
                        const ForwardPass& pass);
 
 /// Names the random words of one row of a mask.
-struct RowOfWords {
+struct MaskRow {
   PhiloxKey key;
   uint32_t first_column, row, plane, volume;
 };
@@ -40,7 +40,7 @@ struct RowOfWords {
 /// Dropout of a tensor, row by row along the last dim: `words(r)` decides what is kept of row r. The other two functions use
 /// it.
 /// Throws: InvalidArgument for p outside [0, 1)
-at::Tensor dropout_rows(const at::Tensor& x, double p, std::function<RowOfWords(int64_t)> words);
+at::Tensor dropout_rows(const at::Tensor& x, double p, std::function<MaskRow(int64_t)> words);
 
 /// A block of the scores of one sample: [heads, queries, keys].
 struct ScoresPlace {
@@ -51,8 +51,8 @@ struct ScoresPlace {
 };
 
 /// The words of row r of such a block, where a row runs along the keys: dropout of the attention probabilities draws them.
-std::function<RowOfWords(int64_t r)> attention_words(const std::string& name, int64_t heads, const ScoresPlace& place,
-                                                     const Step& step);
+std::function<MaskRow(int64_t r)> attention_words(const std::string& name, int64_t heads, const ScoresPlace& place,
+                                                  const Step& step);
 
 /// Drops an element whose word is below `threshold`, and multiplies the others by `factor`.
 struct DropoutSteps {

@@ -107,7 +107,7 @@ TEST(AddDropped, is_differentiable_twice) {
 
 TEST(AttentionDropout, draws_each_row_by_its_global_place) {
   const auto word = [](const ScoresPlace& place, int64_t r) {
-    const RowOfWords w = attention_words("a", 3, place, kTraining.step)(r);
+    const MaskRow w = attention_words("a", 3, place, kTraining.step)(r);
     return std::tuple(w.key, w.first_column, w.row, w.plane, w.volume);
   };
   // Query 6 of head 2: of the heads from 0 on, and from 1 on.

@@ -171,7 +171,7 @@ TEST(OddMemory, that_nobody_can_read_is_refused_in_one_line_by_loops_of_our_own)
       }
     };
     expect_refused([&, x = x] { rotary(x, at::arange(3, at::kLong), RotaryOptions{}); }, "rotary");
-    expect_refused([&, x = x] { dropout_rows(x, 0.5, [](int64_t) { return RowOfWords{}; }); }, "dropout");
+    expect_refused([&, x = x] { dropout_rows(x, 0.5, [](int64_t) { return MaskRow{}; }); }, "dropout");
     expect_refused(
         [&, x = x] {
           Interpolation(std::vector<Taps>{Taps{.index = {{0, 1}}, .weight = {}}})(x);

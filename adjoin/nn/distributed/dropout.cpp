@@ -54,8 +54,8 @@ at::Tensor dropped(const at::Tensor& x, double p, const std::string& name, const
   for (const Range& run : ranges.back()) {
     const auto words = [=, first = static_cast<uint32_t>(run.begin)](int64_t r) {
       const RowPlace& place = (*places)[static_cast<size_t>(r)];
-      return RowOfWords{key, first, static_cast<uint32_t>(place.row),
-                        static_cast<uint32_t>(step.first_sample + place.sample), static_cast<uint32_t>(step.number)};
+      return MaskRow{key, first, static_cast<uint32_t>(place.row),
+                     static_cast<uint32_t>(step.first_sample + place.sample), static_cast<uint32_t>(step.number)};
     };
     runs.push_back(dropout_rows(x.narrow(-1, begin, run.size()), p, words));
     begin += run.size();

@@ -57,7 +57,7 @@ void for_each_row(const at::Tensor& scores, int64_t head, const Tile& tile, cons
   at::parallel_for(0, rows, std::max<int64_t>(1, 16384 / columns), [&](int64_t begin, int64_t end) {
     std::vector<uint16_t> random(static_cast<size_t>(columns));
     for (int64_t r = begin; r < end; ++r) {
-      const RowOfWords w = words(r);
+      const MaskRow w = words(r);
       philox_row(random, w.key, w.first_column, w.row, w.plane, w.volume);
       work(r, DroppedRow{columns, random.data(), threshold}, first + r * columns);
     }

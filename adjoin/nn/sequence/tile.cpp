@@ -71,8 +71,8 @@ at::Tensor hidden_in(const Tile& tile, const AttentionOptions& options) {
   return hidden.defined() ? hidden.logical_or(later) : later;
 }
 
-std::function<RowOfWords(int64_t r)> words_of(const Tile& tile, int64_t head, int64_t heads,
-                                              const AttentionOptions& options) {
+std::function<MaskRow(int64_t r)> words_of(const Tile& tile, int64_t head, int64_t heads,
+                                           const AttentionOptions& options) {
   return attention_words(options.name, heads,
                          {.sample = options.step.first_sample + tile.sample,
                           .queries = tile.queries,

@@ -28,8 +28,8 @@ std::vector<Tile> tiles_of(const Rows& rows, int query_worker, int key_worker, c
 at::Tensor hidden_in(const Tile& tile, const AttentionOptions& options);
 
 /// The random words for the rows of a tile's probabilities, [heads, queries, keys], for `heads` query heads from `head` on.
-std::function<RowOfWords(int64_t r)> words_of(const Tile& tile, int64_t head, int64_t heads,
-                                              const AttentionOptions& options);
+std::function<MaskRow(int64_t r)> words_of(const Tile& tile, int64_t head, int64_t heads,
+                                           const AttentionOptions& options);
 
 /// A tile's probabilities, or their gradients, [heads, queries, keys], after dropout; it is its own adjoint.
 at::Tensor drop_in(const Tile& tile, const at::Tensor& probabilities, const AttentionOptions& options);
