@@ -3,7 +3,7 @@
 
 #include <ATen/ATen.h>
 
-#include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "adjoin/nn/sequence/dot_product_attention.hpp"
 #include "adjoin/parallel/gradients.hpp"
 #include "examples/support/example.hpp"

@@ -5,8 +5,7 @@
 
 #include <sstream>
 
-#include "adjoin/movement/all_reduce.hpp"
-#include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "adjoin/nn/dropout.hpp"
 #include "adjoin/nn/linear.hpp"
 #include "adjoin/nn/norm.hpp"

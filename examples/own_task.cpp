@@ -9,7 +9,7 @@
 #include <iostream>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/nn/col_row.hpp"
+#include "adjoin/nn/linear.hpp"
 #include "adjoin/plan/dry_run.hpp"
 #include "adjoin/plan/plan.hpp"
 #include "adjoin/task/task.hpp"

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "adjoin/movement/sent_tensors.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 

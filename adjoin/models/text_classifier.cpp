@@ -7,8 +7,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/movement/all_reduce.hpp"
-#include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/mappings.hpp"
 
 namespace adjoin::models {
 namespace {

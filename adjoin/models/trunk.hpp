@@ -7,8 +7,8 @@
 
 #include "adjoin/models/segment.hpp"
 #include "adjoin/models/transformer_options.hpp"
-#include "adjoin/nn/col_row.hpp"
 #include "adjoin/nn/embedding.hpp"
+#include "adjoin/nn/linear.hpp"
 #include "adjoin/nn/mixture_of_experts.hpp"
 #include "adjoin/nn/norm.hpp"
 #include "adjoin/nn/positions.hpp"

@@ -8,10 +8,9 @@
 #include <string>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/movement/all_reduce.hpp"
-#include "adjoin/movement/blocks.hpp"
 #include "adjoin/movement/exchange.hpp"
 #include "adjoin/movement/linear_map.hpp"
+#include "adjoin/movement/mappings.hpp"
 
 namespace adjoin {
 namespace {

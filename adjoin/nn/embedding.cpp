@@ -5,9 +5,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/movement/all_reduce.hpp"
-#include "adjoin/movement/blocks.hpp"
 #include "adjoin/movement/forward_mode.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "adjoin/movement/move.hpp"
 #include "adjoin/movement/postponed.hpp"
 #include "adjoin/nn/linear.hpp"

@@ -20,9 +20,8 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/movement/all_reduce.hpp"
-#include "adjoin/movement/blocks.hpp"
 #include "adjoin/movement/forward_mode.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "adjoin/nn/linear.hpp"
 
 namespace adjoin::nn {

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/nn/col_row.hpp"
 #include "adjoin/nn/expert_rows.hpp"
 #include "adjoin/nn/grouped_linear.hpp"
+#include "adjoin/nn/linear.hpp"
 
 namespace adjoin::nn {
 

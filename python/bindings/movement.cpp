@@ -6,11 +6,10 @@
 #include <variant>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/movement/all_reduce.hpp"
-#include "adjoin/movement/blocks.hpp"
 #include "adjoin/movement/distributed_tensor.hpp"
 #include "adjoin/movement/halo.hpp"
 #include "adjoin/movement/linear_map.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "adjoin/movement/point_to_point.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "python/bindings/bindings.hpp"

@@ -9,7 +9,7 @@
 #include "adjoin/models/decoder.hpp"
 #include "adjoin/models/generate.hpp"
 #include "adjoin/models/model.hpp"
-#include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "adjoin/nn/cross_entropy.hpp"
 #include "adjoin/store/read_piece.hpp"
 #include "adjoin/task/grid_sizes.hpp"

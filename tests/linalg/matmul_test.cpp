@@ -14,7 +14,7 @@
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/linalg/products.hpp"
 #include "adjoin/linalg/row_products.hpp"
-#include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "tests/support/adjoint.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/hosts_backend.hpp"

@@ -13,8 +13,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/models/model.hpp"
-#include "adjoin/movement/all_reduce.hpp"
-#include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "adjoin/nn/cross_entropy.hpp"
 #include "adjoin/nn/positions.hpp"
 #include "adjoin/parallel/optimizer.hpp"

@@ -7,10 +7,9 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/movement/all_reduce.hpp"
-#include "adjoin/movement/blocks.hpp"
 #include "adjoin/movement/distributed_tensor.hpp"
 #include "adjoin/movement/forward_record.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "adjoin/movement/move.hpp"
 #include "adjoin/movement/one_worker.hpp"
 #include "adjoin/movement/point_to_point.hpp"

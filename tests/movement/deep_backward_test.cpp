@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/movement/all_reduce.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin {

@@ -2,9 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "adjoin/movement/all_reduce.hpp"
-#include "adjoin/movement/blocks.hpp"
 #include "adjoin/movement/forward_record.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "tests/support/line.hpp"
 
 // Of what check_gradients is told beside parameters and the loss.

@@ -9,8 +9,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
-#include "adjoin/movement/all_reduce.hpp"
-#include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "adjoin/movement/peak_memory.hpp"
 #include "tests/support/adjoint.hpp"
 #include "tests/support/failures.hpp"

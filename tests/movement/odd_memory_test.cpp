@@ -8,10 +8,9 @@
 #include <array>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/movement/all_reduce.hpp"
-#include "adjoin/movement/blocks.hpp"
 #include "adjoin/movement/forward_mode.hpp"
 #include "adjoin/movement/halo.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "adjoin/movement/move.hpp"
 #include "adjoin/movement/one_worker.hpp"
 #include "adjoin/movement/point_to_point.hpp"

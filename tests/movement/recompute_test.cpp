@@ -7,8 +7,8 @@
 #include <stdexcept>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/movement/all_reduce.hpp"
 #include "adjoin/movement/forward_mode.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "tests/support/adjoint.hpp"
 #include "tests/support/forward_mode.hpp"
 #include "tests/support/worlds.hpp"

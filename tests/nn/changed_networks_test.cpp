@@ -3,12 +3,12 @@
 
 #include <cstdlib>
 
-#include "adjoin/movement/blocks.hpp"
 #include "adjoin/movement/check_gradients.hpp"
 #include "adjoin/movement/forward_record.hpp"
-#include "adjoin/nn/col_row.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "adjoin/nn/distributed/class_loss.hpp"
 #include "adjoin/nn/init.hpp"
+#include "adjoin/nn/linear.hpp"
 #include "adjoin/nn/sequence/dot_product_attention.hpp"
 #include "adjoin/parallel/gradients.hpp"
 #include "examples/networks/lenet5.hpp"

@@ -9,7 +9,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
-#include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "adjoin/parallel/gradients.hpp"
 #include "tests/support/layouts.hpp"
 #include "tests/support/one_worker.hpp"

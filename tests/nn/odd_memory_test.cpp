@@ -9,8 +9,8 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/linalg/matmul.hpp"
-#include "adjoin/movement/blocks.hpp"
 #include "adjoin/movement/forward_mode.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "adjoin/nn/cross_entropy.hpp"
 #include "adjoin/nn/distributed/interpolation.hpp"
 #include "adjoin/nn/dropout.hpp"

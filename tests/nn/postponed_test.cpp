@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "adjoin/movement/recompute.hpp"
-#include "adjoin/nn/col_row.hpp"
 #include "adjoin/nn/embedding.hpp"
 #include "adjoin/nn/linear.hpp"
 #include "tests/support/adjoint.hpp"

@@ -3,8 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/movement/blocks.hpp"
-#include "adjoin/nn/col_row.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "adjoin/nn/dropout.hpp"
 #include "adjoin/nn/embedding.hpp"
 #include "adjoin/nn/linear.hpp"

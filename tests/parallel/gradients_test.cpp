@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/nn/col_row.hpp"
+#include "adjoin/nn/linear.hpp"
 #include "adjoin/parallel/copies.hpp"
 #include "adjoin/parallel/optimizer.hpp"
 #include "tests/support/failures.hpp"

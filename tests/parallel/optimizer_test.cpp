@@ -12,7 +12,7 @@
 #include <cmath>
 #include <limits>
 
-#include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "adjoin/movement/peak_memory.hpp"
 #include "adjoin/nn/linear.hpp"
 #include "adjoin/nn/state.hpp"

@@ -12,7 +12,7 @@
 
 #include "adjoin/comm/contract/call_site.hpp"
 #include "adjoin/comm/launch.hpp"
-#include "adjoin/movement/all_reduce.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "adjoin/movement/move.hpp"
 
 namespace adjoin::testing {

@@ -7,8 +7,7 @@
 #include <map>
 #include <random>
 
-#include "adjoin/movement/all_reduce.hpp"
-#include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "adjoin/movement/move.hpp"
 
 namespace adjoin::testing {

@@ -9,8 +9,8 @@
 #include <map>
 #include <vector>
 
-#include "adjoin/movement/blocks.hpp"
 #include "adjoin/movement/linear_map.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "adjoin/nn/distributed/linked.hpp"
 #include "adjoin/nn/sequence/methods.hpp"
 #include "adjoin/nn/sequence/tile.hpp"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "adjoin/nn/dropout.hpp"
 #include "tests/support/adjoint.hpp"
 #include "tests/support/hosts_backend.hpp"

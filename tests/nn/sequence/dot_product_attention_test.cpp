@@ -6,7 +6,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
-#include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "adjoin/parallel/gradients.hpp"
 #include "tests/support/adjoint.hpp"
 #include "tests/support/one_worker.hpp"

@@ -1,5 +1,6 @@
-#include "adjoin/movement/blocks.hpp"
+#include "adjoin/movement/mappings.hpp"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 
@@ -12,6 +13,26 @@
 
 namespace adjoin {
 namespace {
+
+at::Tensor same(const at::Tensor& x) {
+  return x;
+}
+
+std::function<at::Tensor(const at::Tensor&)> sum_over(const Communicator& group) {
+  return [=](const at::Tensor& t) { return sum(t, group); };
+}
+
+MovedKinds moved(const char* name, Kind from, Kind to, const Communicator& group) {
+  return {.name = name, .from = from, .to = to, .group = group};
+}
+
+/// One movement over `kinds.group`.
+template <class Forward, class Adjoint>
+at::Tensor applied(const Forward& forward, const Adjoint& adjoint, const MovedKinds& kinds, const at::Tensor& x,
+                   const CallSite::Where& where) {
+  const CallSite site(where);
+  return on_reals(x, [&](const at::Tensor& t) { return apply({forward, adjoint, kinds}, t, kinds.group); });
+}
 
 void check(const char* operation, const at::Tensor& x, const Communicator& group, const Split& split,
            int64_t expected) {
@@ -76,6 +97,33 @@ void visit_pieces(const at::Tensor& whole, const at::Tensor& blocks, const Split
 
 }  // namespace
 
+at::Tensor sum(const at::Tensor& x, const Communicator& group) {
+  if (group.size() == 1) return x;
+  const at::NoGradGuard no_gradient;
+  const c10::AutoFwGradMode no_tangent(false);
+  const at::Tensor result = plain("sum", x).clone(at::MemoryFormat::Contiguous);
+  group.all_reduce(buffer_of_reals(result), Reduction::sum);
+  return result;
+}
+
+at::Tensor copy_to(const at::Tensor& x, const Communicator& group, CallSite::Where where) {
+  return applied(same, sum_over(group), moved("copy_to", Kind::replicated, Kind::copied, group), x, where);
+}
+
+at::Tensor reduce_from(const at::Tensor& x, const Communicator& group, CallSite::Where where) {
+  return applied(sum_over(group), same, moved("reduce_from", Kind::partial, Kind::replicated, group), x, where);
+}
+
+at::Tensor all_sum_reduce(const at::Tensor& x, const Communicator& group, CallSite::Where where) {
+  const auto sum = sum_over(group);
+  return applied(sum, sum, moved("all_sum_reduce", Kind::partial, Kind::copied, group), x, where);
+}
+
+at::Tensor all_sum_reduce(const at::Tensor& x, const Grid& grid, const std::vector<std::string>& axes,
+                          CallSite::Where where) {
+  return all_sum_reduce(x, grid.group(axes), where);
+}
+
 at::Tensor take_block(const at::Tensor& whole, const Split& split, int part) {
   const auto ranges = split.ranges(part);
   if (ranges.size() == 1) return whole.narrow(split.dim(), ranges[0].begin, ranges[0].size());
@@ -124,8 +172,9 @@ namespace {
 enum class BlockMap : uint8_t { take, join, sum };
 
 /// One of the four movements between a whole tensor and its blocks.
-at::Tensor apply_blocks(BlockMap forward, BlockMap adjoint, const MovedKinds& kinds, const at::Tensor& x,
-                        const Communicator& group, const Split& split) {
+at::Tensor applied(BlockMap forward, BlockMap adjoint, const MovedKinds& kinds, const at::Tensor& x, const Split& split,
+                   const CallSite::Where& where) {
+  const Communicator& group = kinds.group;
   check(kinds.name, x, group, split, forward == BlockMap::join ? split.size(group.rank()) : split.size());
   const auto map = [=](BlockMap way) {
     return [=](const at::Tensor& t) {
@@ -134,36 +183,29 @@ at::Tensor apply_blocks(BlockMap forward, BlockMap adjoint, const MovedKinds& ki
       return way == BlockMap::join ? join_blocks(t, group, split, staging) : sum_blocks(t, group, split, staging);
     };
   };
-  return on_reals(x, [&](const at::Tensor& t) { return apply({map(forward), map(adjoint), kinds}, t, group); });
+  return applied(map(forward), map(adjoint), kinds, x, where);
 }
 
 }  // namespace
 
 at::Tensor gather_from(const at::Tensor& x, const Communicator& group, const Split& split, CallSite::Where where) {
-  const CallSite site(where);
-  return apply_blocks(BlockMap::join, BlockMap::take,
-                      {.name = "gather_from", .from = Kind::split, .to = Kind::replicated, .group = group}, x, group,
-                      split);
+  const MovedKinds kinds = moved("gather_from", Kind::split, Kind::replicated, group);
+  return applied(BlockMap::join, BlockMap::take, kinds, x, split, where);
 }
 
 at::Tensor scatter_to(const at::Tensor& x, const Communicator& group, const Split& split, CallSite::Where where) {
-  const CallSite site(where);
-  return apply_blocks(BlockMap::take, BlockMap::join,
-                      {.name = "scatter_to", .from = Kind::replicated, .to = Kind::split, .group = group}, x, group,
-                      split);
+  const MovedKinds kinds = moved("scatter_to", Kind::replicated, Kind::split, group);
+  return applied(BlockMap::take, BlockMap::join, kinds, x, split, where);
 }
 
 at::Tensor all_gather(const at::Tensor& x, const Communicator& group, const Split& split, CallSite::Where where) {
-  const CallSite site(where);
-  return apply_blocks(BlockMap::join, BlockMap::sum,
-                      {.name = "all_gather", .from = Kind::split, .to = Kind::copied, .group = group}, x, group, split);
+  const MovedKinds kinds = moved("all_gather", Kind::split, Kind::copied, group);
+  return applied(BlockMap::join, BlockMap::sum, kinds, x, split, where);
 }
 
 at::Tensor reduce_scatter(const at::Tensor& x, const Communicator& group, const Split& split, CallSite::Where where) {
-  const CallSite site(where);
-  return apply_blocks(BlockMap::sum, BlockMap::join,
-                      {.name = "reduce_scatter", .from = Kind::partial, .to = Kind::split, .group = group}, x, group,
-                      split);
+  const MovedKinds kinds = moved("reduce_scatter", Kind::partial, Kind::split, group);
+  return applied(BlockMap::sum, BlockMap::join, kinds, x, split, where);
 }
 
 }  // namespace adjoin

@@ -1,4 +1,4 @@
-#include "adjoin/movement/all_reduce.hpp"
+#include "adjoin/movement/mappings.hpp"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
