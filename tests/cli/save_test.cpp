@@ -141,7 +141,8 @@ TEST_F(Saves, are_of_any_layout_and_go_on_in_any) {
                   {.ranks = layouts[saved].ranks})
                   .code,
               0);
-    for (size_t loaded = 0; loaded < std::size(layouts); ++loaded) {
+    for (size_t next = 0; next < (test::scale() == 1 ? 3 : std::size(layouts)); ++next) {
+      const size_t loaded = (saved + next) % std::size(layouts);
       const fs::path to = folder_ / (std::to_string(saved) + "-" + std::to_string(loaded));
       const std::string missing = [&] {  // what this layout does not say
         std::string text;

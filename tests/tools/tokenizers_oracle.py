@@ -52,6 +52,8 @@ def read_reviews(path):
 POINTS = [c for c in range(0x110000) if not 0xd800 <= c < 0xe000]
 # Beyond these planes and the first of plane 14 nothing is assigned but for private use.
 ASSIGNED = [c for c in POINTS if c < 0x33480 or 0xe0000 <= c < 0xe1000 or c % 97 == 0]
+if SCALE == 1:  # all others are then of no class
+    POINTS = ASSIGNED
 
 
 def write_texts(path, texts):
@@ -84,10 +86,10 @@ def write_code_points(out):
 
     single = Tokenizer(models.BPE({"a": 0}, []))
     single.add_tokens([AddedToken("#", single_word=True, normalized=False)])
-    words = np.ones(0x110000, dtype=np.uint8)  # those beside which a single word is none
+    words = np.zeros(0x110000, dtype=np.uint8)  # those beside which a single word is none
+    words[POINTS] = 1
     for begin, _ in single.encode(" ".join("#" + chr(c) for c in POINTS)).offsets:
         words[POINTS[begin // 3]] = 0
-    words[0xd800:0xe000] = 0
     words.tofile(out / "word_characters")
 
     def chunks(points, text_of):
