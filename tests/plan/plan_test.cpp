@@ -12,7 +12,9 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/plan/layouts.hpp"
+#include "adjoin/plan/measurements.hpp"
 #include "adjoin/plan/planned_samples.hpp"
+#include "adjoin/plan/step_time.hpp"
 #include "tests/support/own_task.hpp"
 #include "tests/support/random_task.hpp"
 #include "tests/support/temporary_folder.hpp"
