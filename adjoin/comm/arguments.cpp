@@ -91,9 +91,8 @@ void check_blocks_of_all(const Call& call) {
 
 void check_collective(const Call& call) {
   const CollectiveKind& kind = kind_of(*call.collective);
-  const bool has_root = kind.root != CollectiveKind::Root::none;
-  if (has_root) check_rank(call, "root", call.root);
-  const bool has_all = !has_root || call.rank == call.root;
+  if (has_root(*call.collective)) check_rank(call, "root", call.root);
+  const bool has_all = !has_root(*call.collective) || call.rank == call.root;
   if (kind.is_in_place)
     check_buffer(call, "buffer", call.out);
   else if (kind.gives == Extent::whole)

@@ -149,17 +149,11 @@ std::vector<Piece> outcome(const Exercise& e, int rank) {
 }
 
 int64_t elements_given(const Exercise& e, int rank) {
-  switch (kind_of(e.collective).gives) {
-    case Extent::none:
-      return 0;
-    case Extent::whole:
-      return e.count;
-    case Extent::own_block:
-      return elements(e, rank, 1);
-    case Extent::all_blocks:
-      return has_root(e.collective) && rank != e.root ? 0 : elements(e, 0, e.ranks());
-  }
-  return 0;
+  const Extent gives = kind_of(e.collective).gives;
+  if (gives == Extent::whole) return e.count;
+  if (gives == Extent::own_block) return elements(e, rank, 1);
+  const bool has_all = gives == Extent::all_blocks && (!has_root(e.collective) || rank == e.root);
+  return has_all ? elements(e, 0, e.ranks()) : 0;
 }
 
 Elements given_by(const Exercise& e, int rank) {

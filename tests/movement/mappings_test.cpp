@@ -77,8 +77,8 @@ TEST(Movement, names_its_callers_line_in_a_deadlock_forward_and_in_backward) {
     else
       world.recv(buffer(x), 0);
   });
-  EXPECT_NE(message.find("all_reduce_test.cpp:" + std::to_string(kForward)), std::string::npos) << message;
-  EXPECT_NE(in_backward.find("all_reduce_test.cpp:" + std::to_string(kBackward)), std::string::npos) << in_backward;
+  EXPECT_NE(message.find("mappings_test.cpp:" + std::to_string(kForward)), std::string::npos) << message;
+  EXPECT_NE(in_backward.find("mappings_test.cpp:" + std::to_string(kBackward)), std::string::npos) << in_backward;
 }
 
 }  // namespace

@@ -158,7 +158,7 @@ Group::Group(std::shared_ptr<MpiShared> shared, uint64_t id, std::vector<int> wo
 
 void Group::begin() {
   check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  MPI_Comm_rank(comm_, &rank_);
+  rank_ = rank_in(comm_);
   if (spans_hosts())
     make_parts();
   else if (shared_->host_world)
@@ -177,7 +177,7 @@ std::shared_ptr<Group> Group::split(int color) const {
   auto part = std::make_shared<Group>(shared_, /*id=*/0, std::move(members));
   part->comm_ = comm;
   check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  MPI_Comm_rank(comm, &part->rank_);
+  part->rank_ = rank_in(comm);
   return part;
 }
 

@@ -39,15 +39,25 @@ bool Transport::goes_by_parts(const Call& call) const {
   }
 }
 
-/// A collective within this rank's part: the user's call, so that it is reported as such, with other buffers.
+namespace {
+
+/// The user's call, so that it is reported as such, with other buffers.
+Call with_buffers(const Call& call, ConstBuffer in, Buffer out, int root) {
+  Call other = call;
+  other.in = in;
+  other.out = out;
+  other.root = root;
+  other.reduction = pairwise_of(call.reduction);
+  return other;
+}
+
+}  // namespace
+
+/// A collective within this rank's part.
 void Transport::call_in_part(const Call& call, Collective collective, ConstBuffer in, Buffer out, int root) {
   if (!part_) return;
-  Call of_part = call;
+  Call of_part = with_buffers(call, in, out, root);
   of_part.collective = collective;
-  of_part.in = in;
-  of_part.out = out;
-  of_part.root = root;
-  of_part.reduction = pairwise_of(call.reduction);
   if (collective == Collective::gather || collective == Collective::scatter)
     of_part.counts =
         call.counts.subspan(static_cast<size_t>(group_->parts()->own_leader), static_cast<size_t>(part_->size()));
@@ -57,11 +67,7 @@ void Transport::call_in_part(const Call& call, Collective collective, ConstBuffe
 /// The same collective between the leaders; `root` is a rank among them.
 void Transport::call_between_leaders(const Call& call, ConstBuffer in, Buffer out, int root) {
   if (!leaders_) return;
-  Call of_leaders = call;
-  of_leaders.in = in;
-  of_leaders.out = out;
-  of_leaders.root = root;
-  of_leaders.reduction = pairwise_of(call.reduction);
+  Call of_leaders = with_buffers(call, in, out, root);
   of_leaders.rank = leaders_->rank();
   of_leaders.size = leaders_->size();
   std::vector<int64_t> counts;

@@ -16,18 +16,6 @@ namespace adjoin::mpi {
 
 namespace {
 
-int rank_in(MPI_Comm comm) {
-  int rank = 0;
-  MPI_Comm_rank(comm, &rank);
-  return rank;
-}
-
-int size_of(MPI_Comm comm) {
-  int size = 1;
-  MPI_Comm_size(comm, &size);
-  return size;
-}
-
 /// The number of cores of all processes of the host, each of which may be bound to some of them. It is the same on all, as it
 /// decides how a group's memory is divided.
 int cores_of_all(MPI_Comm host) {
@@ -74,7 +62,7 @@ std::shared_ptr<void> keep_for_members(std::shared_ptr<void> memory, int members
 }  // namespace
 
 std::string share_host_memory(MPI_Comm host) {
-  const int processes = size_of(host), own = rank_in(host);
+  const int processes = ranks_in(host), own = rank_in(host);
   if (processes == 1) return "this is the only rank on its host";
   if (SharedMemory::current() != nullptr)  // from an earlier launch; all processes have it, or none
     return failure_of_all(host, [&] {
@@ -105,7 +93,7 @@ std::string share_host_memory(MPI_Comm host) {
 }
 
 ProcessWorld::ProcessWorld(const MpiShared& shared, SharedMemory& memory, MPI_Comm host)
-    : host::World(shared.world_size, host::Patience::for_ranks(size_of(host), cores_of_all(host))),
+    : host::World(shared.world_size, host::Patience::for_ranks(ranks_in(host), cores_of_all(host))),
       shared_(shared),
       memory_(memory),
       place_(rank_in(host)),

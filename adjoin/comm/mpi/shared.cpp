@@ -44,6 +44,18 @@ void check_mpi(int code, std::string_view call) {
   throw CommunicationError(std::string(call) + " failed: " + std::string(text, static_cast<size_t>(length)));
 }
 
+int rank_in(MPI_Comm comm) {
+  int rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  return rank;
+}
+
+int ranks_in(MPI_Comm comm) {
+  int ranks = 1;
+  MPI_Comm_size(comm, &ranks);
+  return ranks;
+}
+
 bool mpi_is_alive() {
   static const ProcessOwner process;
   if (!process.is_here()) return false;
@@ -60,10 +72,8 @@ std::string failure_of_all(MPI_Comm comm, const std::function<void()>& step) {
   } catch (const std::exception& e) {
     std::string(e.what()).copy(text, sizeof(text) - 1);
   }
-  int rank = 0, none = 1;
-  MPI_Comm_rank(comm, &rank);
-  MPI_Comm_size(comm, &none);
-  int first = text[0] ? rank : none;
+  const int none = ranks_in(comm);
+  int first = text[0] ? rank_in(comm) : none;
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
   if (first == none) return "";
   check_mpi(MPI_Bcast(text, sizeof(text), MPI_CHAR, first, comm), "MPI_Bcast");
@@ -75,14 +85,13 @@ MpiShared::~MpiShared() {
 }
 
 void MpiShared::begin() {
-  MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &world_size);
+  world_rank = rank_in(MPI_COMM_WORLD);
+  world_size = ranks_in(MPI_COMM_WORLD);
   MPI_Comm host;
   check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
   if (options.ranks_of_a_host > 0) {
-    int rank = 0;
     MPI_Comm whole = host;
-    MPI_Comm_rank(whole, &rank);
+    const int rank = rank_in(whole);
     check_mpi(MPI_Comm_split(whole, rank / options.ranks_of_a_host, rank, &host), "MPI_Comm_split");
     MPI_Comm_free(&whole);
   }
@@ -120,9 +129,7 @@ void MpiShared::tell_first_rank() const noexcept {
 }
 
 void MpiShared::share_table(MPI_Comm host) {
-  int host_rank = 0, host_size = 1;
-  MPI_Comm_rank(host, &host_rank);
-  MPI_Comm_size(host, &host_size);
+  const int host_rank = rank_in(host), host_size = ranks_in(host);
   const size_t bytes = mpi::PendingTable::bytes_for(host_size);
   void* memory = nullptr;
   std::optional<SharedFile> file;
@@ -164,9 +171,7 @@ void MpiShared::share_table(MPI_Comm host) {
 }
 
 void MpiShared::share_tensors(MPI_Comm host) {
-  int host_rank = 0, host_size = 1;
-  MPI_Comm_rank(host, &host_rank);
-  MPI_Comm_size(host, &host_size);
+  const int host_rank = rank_in(host), host_size = ranks_in(host);
   // Ranks may have been given different values: off on one rank counts for all ranks, otherwise on does.
   int words[] = {options.host_memory == HostMemory::off ? 1 : 0, options.host_memory == HostMemory::on ? 1 : 0};
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, words, 2, MPI_INT, MPI_MAX, host), "MPI_Allreduce");

@@ -28,6 +28,9 @@ void note_mpi_failure() noexcept;
 /// Throws CommunicationError with MPI's error text unless `code` is success.
 void check_mpi(int code, std::string_view call);
 
+int rank_in(MPI_Comm comm);
+int ranks_in(MPI_Comm comm);
+
 /// Whether this process may call MPI; never in the child of a fork.
 bool mpi_is_alive();
 

@@ -2,7 +2,6 @@
 
 #include <torch/nn/options/batchnorm.h>
 #include <torch/nn/options/instancenorm.h>
-#include <torch/nn/pimpl.h>
 
 #include <memory>
 #include <optional>
@@ -10,18 +9,15 @@
 #include <type_traits>
 
 #include "adjoin/nn/distributed/normalise.hpp"
+#include "adjoin/nn/distributed/of_space.hpp"
 #include "adjoin/nn/distributed/route.hpp"
 #include "adjoin/nn/parameter.hpp"
 
 namespace adjoin::nn {
 
-using torch::nn::BatchNorm1dOptions;
-using torch::nn::BatchNorm2dOptions;
-using torch::nn::BatchNorm3dOptions;
+ADJOIN_OPTIONS_OF_SPACE(BatchNorm);
 using torch::nn::BatchNormOptions;
-using torch::nn::InstanceNorm1dOptions;
-using torch::nn::InstanceNorm2dOptions;
-using torch::nn::InstanceNorm3dOptions;
+ADJOIN_OPTIONS_OF_SPACE(InstanceNorm);
 using torch::nn::InstanceNormOptions;
 
 /// A norm of channels by their mean and variance: the options of BatchNorm and InstanceNorm in one form.
@@ -102,17 +98,7 @@ class ChannelNormOf : public ChannelNormImpl {
   static constexpr bool is_instance = std::is_same_v<Options, InstanceNormOptions>;
 };
 
-using BatchNorm1dImpl = ChannelNormOf<BatchNormOptions, 1>;
-using BatchNorm2dImpl = ChannelNormOf<BatchNormOptions, 2>;
-using BatchNorm3dImpl = ChannelNormOf<BatchNormOptions, 3>;
-using InstanceNorm1dImpl = ChannelNormOf<InstanceNormOptions, 1>;
-using InstanceNorm2dImpl = ChannelNormOf<InstanceNormOptions, 2>;
-using InstanceNorm3dImpl = ChannelNormOf<InstanceNormOptions, 3>;
-TORCH_MODULE(BatchNorm1d);
-TORCH_MODULE(BatchNorm2d);
-TORCH_MODULE(BatchNorm3d);
-TORCH_MODULE(InstanceNorm1d);
-TORCH_MODULE(InstanceNorm2d);
-TORCH_MODULE(InstanceNorm3d);
+ADJOIN_LAYERS_OF_SPACE(BatchNorm, ChannelNormOf);
+ADJOIN_LAYERS_OF_SPACE(InstanceNorm, ChannelNormOf);
 
 }  // namespace adjoin::nn

@@ -1,21 +1,17 @@
 #pragma once
 
 #include <torch/nn/options/conv.h>
-#include <torch/nn/pimpl.h>
 
 #include <string>
 #include <vector>
 
+#include "adjoin/nn/distributed/of_space.hpp"
 #include "adjoin/nn/distributed/weighted.hpp"
 
 namespace adjoin::nn {
 
-using torch::nn::Conv1dOptions;
-using torch::nn::Conv2dOptions;
-using torch::nn::Conv3dOptions;
-using torch::nn::ConvTranspose1dOptions;
-using torch::nn::ConvTranspose2dOptions;
-using torch::nn::ConvTranspose3dOptions;
+ADJOIN_OPTIONS_OF_SPACE(Conv);
+ADJOIN_OPTIONS_OF_SPACE(ConvTranspose);
 
 /// A convolution of any number of dims, as its options describe it.
 struct ConvGeometry {
@@ -75,7 +71,7 @@ class ConvNdImpl : public ShardedModule {
 };
 
 /// ConvNd with the options of its twin in torch::nn.
-template <class Options>
+template <class Options, size_t...>
 class ConvImpl : public ConvNdImpl {
  public:
   /// Throws: InvalidArgument as geometry_of, for a weight of another shape, or for one whose kernel is cut
@@ -86,17 +82,7 @@ class ConvImpl : public ConvNdImpl {
   const Options options;
 };
 
-using Conv1dImpl = ConvImpl<Conv1dOptions>;
-using Conv2dImpl = ConvImpl<Conv2dOptions>;
-using Conv3dImpl = ConvImpl<Conv3dOptions>;
-using ConvTranspose1dImpl = ConvImpl<ConvTranspose1dOptions>;
-using ConvTranspose2dImpl = ConvImpl<ConvTranspose2dOptions>;
-using ConvTranspose3dImpl = ConvImpl<ConvTranspose3dOptions>;
-TORCH_MODULE(Conv1d);
-TORCH_MODULE(Conv2d);
-TORCH_MODULE(Conv3d);
-TORCH_MODULE(ConvTranspose1d);
-TORCH_MODULE(ConvTranspose2d);
-TORCH_MODULE(ConvTranspose3d);
+ADJOIN_LAYERS_OF_SPACE(Conv, ConvImpl);
+ADJOIN_LAYERS_OF_SPACE(ConvTranspose, ConvImpl);
 
 }  // namespace adjoin::nn

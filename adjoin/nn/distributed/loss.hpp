@@ -104,21 +104,17 @@ class ElementLossOf : public ElementLossImpl {
   const Options options;
 };
 
-using L1LossImpl = ElementLossOf<L1LossOptions>;
-using MSELossImpl = ElementLossOf<MSELossOptions>;
-using SmoothL1LossImpl = ElementLossOf<SmoothL1LossOptions>;
-using HuberLossImpl = ElementLossOf<HuberLossOptions>;
-using PoissonNLLLossImpl = ElementLossOf<PoissonNLLLossOptions>;
-using BCELossImpl = ElementLossOf<BCELossOptions>;
-using BCEWithLogitsLossImpl = ElementLossOf<BCEWithLogitsLossOptions>;
-using KLDivLossImpl = ElementLossOf<KLDivLossOptions>;
-TORCH_MODULE(L1Loss);
-TORCH_MODULE(MSELoss);
-TORCH_MODULE(SmoothL1Loss);
-TORCH_MODULE(HuberLoss);
-TORCH_MODULE(PoissonNLLLoss);
-TORCH_MODULE(BCELoss);
-TORCH_MODULE(BCEWithLogitsLoss);
-TORCH_MODULE(KLDivLoss);
+#define ADJOIN_ELEMENT_LOSS(name)                  \
+  using name##Impl = ElementLossOf<name##Options>; \
+  TORCH_MODULE(name)
+ADJOIN_ELEMENT_LOSS(L1Loss);
+ADJOIN_ELEMENT_LOSS(MSELoss);
+ADJOIN_ELEMENT_LOSS(SmoothL1Loss);
+ADJOIN_ELEMENT_LOSS(HuberLoss);
+ADJOIN_ELEMENT_LOSS(PoissonNLLLoss);
+ADJOIN_ELEMENT_LOSS(BCELoss);
+ADJOIN_ELEMENT_LOSS(BCEWithLogitsLoss);
+ADJOIN_ELEMENT_LOSS(KLDivLoss);
+#undef ADJOIN_ELEMENT_LOSS
 
 }  // namespace adjoin::nn

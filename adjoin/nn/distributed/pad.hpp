@@ -1,30 +1,22 @@
 #pragma once
 
 #include <torch/nn/options/padding.h>
-#include <torch/nn/pimpl.h>
 
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "adjoin/nn/distributed/of_space.hpp"
 #include "adjoin/nn/distributed/weightless.hpp"
 #include "adjoin/partition/window.hpp"
 
 namespace adjoin::nn {
 
-using torch::nn::ConstantPad1dOptions;
-using torch::nn::ConstantPad2dOptions;
-using torch::nn::ConstantPad3dOptions;
-using torch::nn::ReflectionPad1dOptions;
-using torch::nn::ReflectionPad2dOptions;
-using torch::nn::ReflectionPad3dOptions;
-using torch::nn::ReplicationPad1dOptions;
-using torch::nn::ReplicationPad2dOptions;
-using torch::nn::ReplicationPad3dOptions;
-using torch::nn::ZeroPad1dOptions;
-using torch::nn::ZeroPad2dOptions;
-using torch::nn::ZeroPad3dOptions;
+ADJOIN_OPTIONS_OF_SPACE(ConstantPad);
+ADJOIN_OPTIONS_OF_SPACE(ReflectionPad);
+ADJOIN_OPTIONS_OF_SPACE(ReplicationPad);
+ADJOIN_OPTIONS_OF_SPACE(ZeroPad);
 
 /// Options of CircularPad, which torch::nn has only in Python: the left and right padding of each dim, the last dim first.
 template <size_t D>
@@ -85,7 +77,7 @@ std::function<Route(const Layout& input)> plan_of(PadGeometry geometry, const Gr
 /// Shape:  [batch, channels, *space] or [channels, *space] -> the same with other space
 /// Kinds:  any -> as `output` says; by default the input's layout, in balanced parts of space where its size changes
 /// Cost:   a halo each way
-template <class Options>
+template <class Options, size_t...>
 class PadOf : public WeightlessImpl {
  public:
   PadOf(const Options& o, const Grid& grid, LayoutRule output = {})
@@ -94,21 +86,13 @@ class PadOf : public WeightlessImpl {
   const Options options;
 };
 
-#define ADJOIN_PADS(name)                      \
-  using name##1dImpl = PadOf<name##1dOptions>; \
-  using name##2dImpl = PadOf<name##2dOptions>; \
-  using name##3dImpl = PadOf<name##3dOptions>; \
-  TORCH_MODULE(name##1d);                      \
-  TORCH_MODULE(name##2d);                      \
-  TORCH_MODULE(name##3d)
 using CircularPad1dOptions = CircularPadOptions<1>;
 using CircularPad2dOptions = CircularPadOptions<2>;
 using CircularPad3dOptions = CircularPadOptions<3>;
-ADJOIN_PADS(ZeroPad);
-ADJOIN_PADS(ConstantPad);
-ADJOIN_PADS(ReflectionPad);
-ADJOIN_PADS(ReplicationPad);
-ADJOIN_PADS(CircularPad);
-#undef ADJOIN_PADS
+ADJOIN_LAYERS_OF_SPACE(ZeroPad, PadOf);
+ADJOIN_LAYERS_OF_SPACE(ConstantPad, PadOf);
+ADJOIN_LAYERS_OF_SPACE(ReflectionPad, PadOf);
+ADJOIN_LAYERS_OF_SPACE(ReplicationPad, PadOf);
+ADJOIN_LAYERS_OF_SPACE(CircularPad, PadOf);
 
 }  // namespace adjoin::nn

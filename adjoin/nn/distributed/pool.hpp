@@ -1,28 +1,20 @@
 #pragma once
 
 #include <torch/nn/options/pooling.h>
-#include <torch/nn/pimpl.h>
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "adjoin/nn/distributed/of_space.hpp"
 #include "adjoin/nn/distributed/weightless.hpp"
 
 namespace adjoin::nn {
 
-using torch::nn::AdaptiveAvgPool1dOptions;
-using torch::nn::AdaptiveAvgPool2dOptions;
-using torch::nn::AdaptiveAvgPool3dOptions;
-using torch::nn::AdaptiveMaxPool1dOptions;
-using torch::nn::AdaptiveMaxPool2dOptions;
-using torch::nn::AdaptiveMaxPool3dOptions;
-using torch::nn::AvgPool1dOptions;
-using torch::nn::AvgPool2dOptions;
-using torch::nn::AvgPool3dOptions;
-using torch::nn::MaxPool1dOptions;
-using torch::nn::MaxPool2dOptions;
-using torch::nn::MaxPool3dOptions;
+ADJOIN_OPTIONS_OF_SPACE(AdaptiveAvgPool);
+ADJOIN_OPTIONS_OF_SPACE(AdaptiveMaxPool);
+ADJOIN_OPTIONS_OF_SPACE(AvgPool);
+ADJOIN_OPTIONS_OF_SPACE(MaxPool);
 
 /// A pooling of any number of dims, as its options describe it.
 struct PoolGeometry {
@@ -64,7 +56,7 @@ std::function<Route(const Layout& input)> plan_of(PoolGeometry geometry, const G
 /// Shape:  [batch, channels, *space] or [channels, *space] -> the same with other space
 /// Kinds:  any -> as `output` says; by default the input's layout, in balanced parts of space where its size changes
 /// Cost:   a halo each way, and the pooling; adaptive, where m does not divide n, a kernel call for each output of space
-template <class Options>
+template <class Options, size_t...>
 class PoolImpl : public WeightlessImpl {
  public:
   /// Throws: InvalidArgument as geometry_of
@@ -74,29 +66,9 @@ class PoolImpl : public WeightlessImpl {
   const Options options;
 };
 
-using MaxPool1dImpl = PoolImpl<MaxPool1dOptions>;
-using MaxPool2dImpl = PoolImpl<MaxPool2dOptions>;
-using MaxPool3dImpl = PoolImpl<MaxPool3dOptions>;
-using AvgPool1dImpl = PoolImpl<AvgPool1dOptions>;
-using AvgPool2dImpl = PoolImpl<AvgPool2dOptions>;
-using AvgPool3dImpl = PoolImpl<AvgPool3dOptions>;
-using AdaptiveMaxPool1dImpl = PoolImpl<AdaptiveMaxPool1dOptions>;
-using AdaptiveMaxPool2dImpl = PoolImpl<AdaptiveMaxPool2dOptions>;
-using AdaptiveMaxPool3dImpl = PoolImpl<AdaptiveMaxPool3dOptions>;
-using AdaptiveAvgPool1dImpl = PoolImpl<AdaptiveAvgPool1dOptions>;
-using AdaptiveAvgPool2dImpl = PoolImpl<AdaptiveAvgPool2dOptions>;
-using AdaptiveAvgPool3dImpl = PoolImpl<AdaptiveAvgPool3dOptions>;
-TORCH_MODULE(MaxPool1d);
-TORCH_MODULE(MaxPool2d);
-TORCH_MODULE(MaxPool3d);
-TORCH_MODULE(AvgPool1d);
-TORCH_MODULE(AvgPool2d);
-TORCH_MODULE(AvgPool3d);
-TORCH_MODULE(AdaptiveMaxPool1d);
-TORCH_MODULE(AdaptiveMaxPool2d);
-TORCH_MODULE(AdaptiveMaxPool3d);
-TORCH_MODULE(AdaptiveAvgPool1d);
-TORCH_MODULE(AdaptiveAvgPool2d);
-TORCH_MODULE(AdaptiveAvgPool3d);
+ADJOIN_LAYERS_OF_SPACE(MaxPool, PoolImpl);
+ADJOIN_LAYERS_OF_SPACE(AvgPool, PoolImpl);
+ADJOIN_LAYERS_OF_SPACE(AdaptiveMaxPool, PoolImpl);
+ADJOIN_LAYERS_OF_SPACE(AdaptiveAvgPool, PoolImpl);
 
 }  // namespace adjoin::nn

@@ -134,16 +134,7 @@ void try_pool(const t::Module& layer, std::optional<AnyModule>& twin, const Netw
     return AnyModule(Twin(pool.options, placement.grid, over_space(placement, D)));
   });
 }
-template <size_t D, class Zero, class Constant, class Reflection, class Replication, class ZeroTwin, class ConstantTwin,
-          class ReflectionTwin, class ReplicationTwin>
-void try_pads(const t::Module& layer, std::optional<AnyModule>& twin, const NetworkPlacement& placement) {
-  try_pool<D, Zero, ZeroTwin>(layer, twin, placement);
-  try_pool<D, Constant, ConstantTwin>(layer, twin, placement);
-  try_pool<D, Reflection, ReflectionTwin>(layer, twin, placement);
-  try_pool<D, Replication, ReplicationTwin>(layer, twin, placement);
-}
-
-template <class Layer, class Twin>
+template <size_t, class Layer, class Twin>
 void try_channel_norm(const t::Module& layer, std::optional<AnyModule>& twin, const NetworkPlacement& placement) {
   if_is<Layer>(layer, twin, [&](const Layer& norm) {
     const Layout channels = weight_cut(placement, {norm.options.num_features()}, 0, placement.channels, {});
@@ -174,29 +165,24 @@ void try_elementwise(const t::Module& layer, std::optional<AnyModule>& twin) {
   (if_is<Layers>(layer, twin, make), ...);
 }
 
+#define ADJOIN_TRY(kind, name)                                      \
+  try_##kind<1, t::name##1dImpl, name##1d>(layer, twin, placement); \
+  try_##kind<2, t::name##2dImpl, name##2d>(layer, twin, placement); \
+  try_##kind<3, t::name##3dImpl, name##3d>(layer, twin, placement)
+
 std::optional<AnyModule> windowed(const t::Module& layer, const NetworkPlacement& placement) {
   std::optional<AnyModule> twin;
   try_convs<1, t::Conv1dImpl, t::ConvTranspose1dImpl, Conv1d, ConvTranspose1d>(layer, twin, placement);
   try_convs<2, t::Conv2dImpl, t::ConvTranspose2dImpl, Conv2d, ConvTranspose2d>(layer, twin, placement);
   try_convs<3, t::Conv3dImpl, t::ConvTranspose3dImpl, Conv3d, ConvTranspose3d>(layer, twin, placement);
-  try_pool<1, t::MaxPool1dImpl, MaxPool1d>(layer, twin, placement);
-  try_pool<2, t::MaxPool2dImpl, MaxPool2d>(layer, twin, placement);
-  try_pool<3, t::MaxPool3dImpl, MaxPool3d>(layer, twin, placement);
-  try_pool<1, t::AvgPool1dImpl, AvgPool1d>(layer, twin, placement);
-  try_pool<2, t::AvgPool2dImpl, AvgPool2d>(layer, twin, placement);
-  try_pool<3, t::AvgPool3dImpl, AvgPool3d>(layer, twin, placement);
-  try_pool<1, t::AdaptiveMaxPool1dImpl, AdaptiveMaxPool1d>(layer, twin, placement);
-  try_pool<2, t::AdaptiveMaxPool2dImpl, AdaptiveMaxPool2d>(layer, twin, placement);
-  try_pool<3, t::AdaptiveMaxPool3dImpl, AdaptiveMaxPool3d>(layer, twin, placement);
-  try_pool<1, t::AdaptiveAvgPool1dImpl, AdaptiveAvgPool1d>(layer, twin, placement);
-  try_pool<2, t::AdaptiveAvgPool2dImpl, AdaptiveAvgPool2d>(layer, twin, placement);
-  try_pool<3, t::AdaptiveAvgPool3dImpl, AdaptiveAvgPool3d>(layer, twin, placement);
-  try_pads<1, t::ZeroPad1dImpl, t::ConstantPad1dImpl, t::ReflectionPad1dImpl, t::ReplicationPad1dImpl, ZeroPad1d,
-           ConstantPad1d, ReflectionPad1d, ReplicationPad1d>(layer, twin, placement);
-  try_pads<2, t::ZeroPad2dImpl, t::ConstantPad2dImpl, t::ReflectionPad2dImpl, t::ReplicationPad2dImpl, ZeroPad2d,
-           ConstantPad2d, ReflectionPad2d, ReplicationPad2d>(layer, twin, placement);
-  try_pads<3, t::ZeroPad3dImpl, t::ConstantPad3dImpl, t::ReflectionPad3dImpl, t::ReplicationPad3dImpl, ZeroPad3d,
-           ConstantPad3d, ReflectionPad3d, ReplicationPad3d>(layer, twin, placement);
+  ADJOIN_TRY(pool, MaxPool);
+  ADJOIN_TRY(pool, AvgPool);
+  ADJOIN_TRY(pool, AdaptiveMaxPool);
+  ADJOIN_TRY(pool, AdaptiveAvgPool);
+  ADJOIN_TRY(pool, ZeroPad);
+  ADJOIN_TRY(pool, ConstantPad);
+  ADJOIN_TRY(pool, ReflectionPad);
+  ADJOIN_TRY(pool, ReplicationPad);
   if_is<t::UpsampleImpl>(layer, twin, [&](const t::UpsampleImpl& upsample) {
     const LayoutRule output = [placement](const std::vector<int64_t>& shape) {
       return placement.of_space(shape, shape.size() - 2);
@@ -208,12 +194,8 @@ std::optional<AnyModule> windowed(const t::Module& layer, const NetworkPlacement
 
 std::optional<AnyModule> norm(const t::Module& layer, const NetworkPlacement& placement) {
   std::optional<AnyModule> twin;
-  try_channel_norm<t::BatchNorm1dImpl, BatchNorm1d>(layer, twin, placement);
-  try_channel_norm<t::BatchNorm2dImpl, BatchNorm2d>(layer, twin, placement);
-  try_channel_norm<t::BatchNorm3dImpl, BatchNorm3d>(layer, twin, placement);
-  try_channel_norm<t::InstanceNorm1dImpl, InstanceNorm1d>(layer, twin, placement);
-  try_channel_norm<t::InstanceNorm2dImpl, InstanceNorm2d>(layer, twin, placement);
-  try_channel_norm<t::InstanceNorm3dImpl, InstanceNorm3d>(layer, twin, placement);
+  ADJOIN_TRY(channel_norm, BatchNorm);
+  ADJOIN_TRY(channel_norm, InstanceNorm);
   try_sample_norm<t::LayerNormImpl, LayerNorm>(layer, twin, placement);
   try_sample_norm<t::GroupNormImpl, GroupNorm>(layer, twin, placement);
   return twin;
