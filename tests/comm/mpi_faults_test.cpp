@@ -163,8 +163,12 @@ TEST(MpiFaults, report_a_call_that_takes_longer_than_the_deadline) {
 }
 
 TEST(MpiFaults, are_reported_by_another_rank_where_the_first_of_the_host_is_stopped) {
-  const Outcome outcome = job("0 stopped 15000", "ADJOIN_DEADLINE=2");
-  EXPECT_THAT(outcome.text, AllOf(HasSubstr("no progress within the deadline of 2 s"), HasSubstr("\n  rank 0: ")));
+  Outcome outcome;
+  for (int attempt = 0; attempt < 3 && outcome.code != 1;
+       ++attempt) {  // OpenMPI 4.1's mpirun at times crashes or hangs at its own end
+    outcome = job("0 stopped 15000", "ADJOIN_DEADLINE=2");
+    EXPECT_THAT(outcome.text, AllOf(HasSubstr("no progress within the deadline of 2 s"), HasSubstr("\n  rank 0: ")));
+  }
   EXPECT_EQ(outcome.code, 1);
 }
 

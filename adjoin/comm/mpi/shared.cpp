@@ -262,8 +262,8 @@ void MpiShared::end_diagnosed(const std::string& report) const noexcept {
 
 namespace {
 
-/// OpenMPI 4 sends "MPI_ABORT was invoked on rank 1" to its mpirun, two threads of which then read one message: about one in a hundred
-/// times under load mpirun waits forever at its own end. Our message has said more already.
+/// OpenMPI 4 sends "MPI_ABORT was invoked on rank 1" to its mpirun, two threads of which then read one message, which at times is
+/// garbled. Our message has said more already.
 void silence_banner_of_abort() noexcept {
   void* runtime = dlopen("libopen-rte.so.40", RTLD_LAZY | RTLD_NOLOAD);
   if (!runtime) return;
