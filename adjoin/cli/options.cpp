@@ -93,9 +93,10 @@ class PlainFormatter : public CLI::Formatter {
 
 /// A field's help, with the names that tables of other layers have.
 std::string help_of(const Field& field) {
+  std::string help(field.help);
+  if (help.find('{') == std::string::npos) return help;
   std::vector<std::string_view> families;
   for (const train::Family& family : train::families()) families.push_back(family.model_type);
-  std::string help(field.help);
   for (const auto& [word, names] : {std::pair<std::string_view, std::string>("{families}", alternatives(families)),
                                     {"{schedules}", joined(pipeline::schedule_names())}})
     if (const size_t place = help.find(word); place != std::string::npos) help.replace(place, word.size(), names);
@@ -218,7 +219,7 @@ std::shared_ptr<GivenConfiguration> add_configuration_options(CLI::App& command,
     CLI::Option* option = add_field(command, field, given->values);
     option->group(std::string(field.group));
     const std::string value = train::preset_decides(field.name) ? "the preset's" : text_of(field, defaults);
-    if (!value.empty()) option->description(help_of(field) + " [" + value + "]");
+    if (!value.empty()) option->description(option->get_description() + " [" + value + "]");
   }
   return given;
 }

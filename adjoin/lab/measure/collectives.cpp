@@ -24,9 +24,7 @@ Result measure_size(const Communicator& world, Collective collective, int64_t by
 
 std::vector<Collective> collectives_from(std::string_view list) {
   std::vector<Collective> collectives;
-  for (int i = 0; list.empty() && i < kCollectives; ++i) collectives.push_back(static_cast<Collective>(i));
-  if (list.empty()) return collectives;
-  for (const std::string_view wanted : items_of(list)) {
+  for (const std::string_view wanted : list.empty() ? collective_names() : items_of(list)) {
     const auto collective = collective_named(wanted);
     require(collective.has_value(), [&] {
       return "expected operations among " + joined(collective_names()) + ", got '" + std::string(wanted) + "'";
