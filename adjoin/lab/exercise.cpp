@@ -1,9 +1,7 @@
 #include "adjoin/lab/exercise.hpp"
 
 #include <algorithm>
-#include <numeric>
 
-#include "adjoin/base/error.hpp"
 #include "adjoin/comm/algorithm/program.hpp"
 
 namespace adjoin::lab {
@@ -11,50 +9,31 @@ namespace adjoin::lab {
 namespace {
 
 bool is_logical(Reduction reduction) {
-  return reduction == Reduction::logical_and || reduction == Reduction::logical_or ||
-         reduction == Reduction::logical_xor;
+  return reduction >= Reduction::logical_and;
 }
 
-/// An operand that changes the result little or not at all.
-int64_t neutral(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::bit_and:
-      return 7;
-    case Reduction::product:
-    case Reduction::min:
-    case Reduction::max:
-    case Reduction::logical_and:
-      return 1;
-    default:
-      return 0;
-  }
-}
+/// What a reduction makes of two operands, and an operand that changes the result little or not at all.
+struct Rule {
+  int64_t neutral;
+  int64_t (*combined)(int64_t a, int64_t b);
+};
 
-int64_t combined(int64_t a, int64_t b, Reduction reduction, ElementType type) {
-  switch (reduction) {
-    case Reduction::sum:
-    case Reduction::average:
-      return type == ElementType::boolean ? a | b : a + b;
-    case Reduction::product:
-      return a * b;
-    case Reduction::min:
-      return std::min(a, b);
-    case Reduction::max:
-      return std::max(a, b);
-    case Reduction::bit_and:
-      return a & b;
-    case Reduction::bit_or:
-      return a | b;
-    case Reduction::bit_xor:
-      return a ^ b;
-    case Reduction::logical_and:
-      return a != 0 && b != 0;
-    case Reduction::logical_or:
-      return a != 0 || b != 0;
-    case Reduction::logical_xor:
-      return (a != 0) != (b != 0);
-  }
-  throw InternalError("exercise: unknown reduction");
+const Rule& rule_of(Reduction reduction, ElementType type) {
+  static constexpr Rule kRules[kReductions] = {
+      {0, [](int64_t a, int64_t b) { return a + b; }},
+      {1, [](int64_t a, int64_t b) { return a * b; }},
+      {1, [](int64_t a, int64_t b) { return std::min(a, b); }},
+      {1, [](int64_t a, int64_t b) { return std::max(a, b); }},
+      {0, [](int64_t a, int64_t b) { return a + b; }},  // average
+      {7, [](int64_t a, int64_t b) { return a & b; }},
+      {0, [](int64_t a, int64_t b) { return a | b; }},
+      {0, [](int64_t a, int64_t b) { return a ^ b; }},
+      {1, [](int64_t a, int64_t b) { return int64_t{a != 0 && b != 0}; }},
+      {0, [](int64_t a, int64_t b) { return int64_t{a != 0 || b != 0}; }},
+      {0, [](int64_t a, int64_t b) { return int64_t{(a != 0) != (b != 0)}; }},
+  };
+  const bool is_or = reduction == Reduction::sum && type == ElementType::boolean;
+  return kRules[static_cast<size_t>(is_or ? Reduction::bit_or : reduction)];
 }
 
 /// The number of elements after which results of reductions repeat.
@@ -67,7 +46,7 @@ int64_t period_of(const Exercise& e) {
 int64_t part_at(const Exercise& e, int rank, int64_t i) {
   if (e.numbers == Exercise::Numbers::readable) return 100 * rank + i % 100;
   if (i % e.ranks() == rank) return is_logical(e.reduction) ? i % period_of(e) : 2 + i % period_of(e);
-  return (i + 1) % e.ranks() == rank ? 3 : neutral(e.reduction);
+  return (i + 1) % e.ranks() == rank ? 3 : rule_of(e.reduction, e.type).neutral;
 }
 
 double number_at(const Exercise& e, int rank, int64_t i) {
@@ -82,7 +61,7 @@ Values results_of(const Exercise& e, int64_t count) {
   Values results;
   for (int64_t i = 0; i < std::min(count, period_of(e)); ++i) {
     int64_t result = part(0, i);
-    for (int rank = 1; rank < e.ranks(); ++rank) result = combined(result, part(rank, i), e.reduction, e.type);
+    for (int rank = 1; rank < e.ranks(); ++rank) result = rule_of(e.reduction, e.type).combined(result, part(rank, i));
     if (is_logical(e.reduction)) result = result != 0;
     results.push_back(static_cast<double>(result) / (e.reduction == Reduction::average ? e.ranks() : 1));
   }
@@ -96,64 +75,37 @@ struct Piece {
 };
 constexpr int kAllRanks = -1;
 
-/// The number of elements in `n` blocks from `first` on; after the last block comes the first.
-int64_t elements(const Exercise& e, int first, int n) {
-  int64_t total = 0;
-  for (int i = 0; i < n; ++i) total += e.blocks[static_cast<size_t>((first + i) % e.ranks())];
-  return total;
-}
-
 std::vector<Piece> blocks_of_all(const Exercise& e) {
   std::vector<Piece> pieces;
-  for (int from = 0; from < e.ranks(); ++from) pieces.push_back({from, 0, elements(e, from, 1)});
+  for (const int64_t count : e.blocks) pieces.push_back({static_cast<int>(pieces.size()), 0, count});
   return pieces;
 }
 
 std::vector<Piece> blocks_sent_to(const Exercise& e, int rank) {
-  std::vector<int64_t> before(e.blocks.size() + 1);
-  std::partial_sum(e.blocks.begin(), e.blocks.end(), before.begin() + 1);
+  const algorithm::Blocks blocks(e.blocks);
   std::vector<Piece> pieces;
-  for (int from = 0; from < e.ranks(); ++from) {  // each rank's blocks begin with a different one
-    const int first = e.turn * from % e.ranks(), end = first + rank;
-    const auto at = [&](int block) { return before[static_cast<size_t>(block)]; };
-    const int64_t begin = end <= e.ranks() ? at(end) - at(first) : at(e.ranks()) - at(first) + at(end - e.ranks());
-    pieces.push_back({from, begin, e.between(from, rank)});
-  }
+  for (int from = 0; from < e.ranks(); ++from)  // each rank's blocks begin with a different one
+    pieces.push_back({from, blocks.count_around(e.turn * from, rank), e.between(from, rank)});
   return pieces;
 }
 
 /// What a rank receives, in the order of its output.
 std::vector<Piece> outcome(const Exercise& e, int rank) {
-  const bool is_root = rank == e.root;
-  switch (e.collective) {
-    case Collective::barrier:
-      return {};
-    case Collective::broadcast:
-      return {{e.root, 0, e.count}};
-    case Collective::reduce:
-      return {{kAllRanks, 0, is_root ? e.count : 0}};
-    case Collective::all_reduce:
-      return {{kAllRanks, 0, e.count}};
-    case Collective::gather:
-      return is_root ? blocks_of_all(e) : std::vector<Piece>();
-    case Collective::scatter:
-      return {{e.root, elements(e, 0, rank), elements(e, rank, 1)}};
-    case Collective::all_gather:
-      return blocks_of_all(e);
-    case Collective::reduce_scatter:
-      return {{kAllRanks, elements(e, 0, rank), elements(e, rank, 1)}};
-    case Collective::all_to_all:
-      return blocks_sent_to(e, rank);
-  }
-  return {};
+  const CollectiveKind& kind = kind_of(e.collective);
+  const algorithm::Blocks blocks(e.blocks);
+  const int from = kind.reduces ? kAllRanks : e.root;
+  if (kind.gets == Extent::none || (kind.root == CollectiveKind::Root::gets && rank != e.root)) return {};
+  if (kind.gets == Extent::whole) return {{from, 0, e.count}};
+  if (kind.gets == Extent::own_block) return {{from, blocks.count(0, rank), blocks.count(rank)}};
+  return kind.gives == Extent::own_block ? blocks_of_all(e) : blocks_sent_to(e, rank);
 }
 
 int64_t elements_given(const Exercise& e, int rank) {
   const Extent gives = kind_of(e.collective).gives;
   if (gives == Extent::whole) return e.count;
-  if (gives == Extent::own_block) return elements(e, rank, 1);
+  if (gives == Extent::own_block) return e.blocks[static_cast<size_t>(rank)];
   const bool has_all = gives == Extent::all_blocks && (!has_root(e.collective) || rank == e.root);
-  return has_all ? elements(e, 0, e.ranks()) : 0;
+  return has_all ? algorithm::total_of(e.blocks) : 0;
 }
 
 Elements given_by(const Exercise& e, int rank) {

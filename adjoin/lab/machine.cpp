@@ -12,6 +12,7 @@
 #include "adjoin/base/cores.hpp"
 #include "adjoin/base/instruction_set.hpp"
 #include "adjoin/base/processes.hpp"
+#include "adjoin/comm/mpi/shared.hpp"
 
 namespace adjoin {
 
@@ -89,21 +90,13 @@ std::string mpi_library_version() {
 }
 
 std::string mpi_thread_level() {
-  int alive = 0, finalized = 0, level = 0;
-  MPI_Initialized(&alive);
-  MPI_Finalized(&finalized);
-  if (!alive || finalized) return "";
+  if (!mpi_is_alive()) return "";
+  int level = 0;
   MPI_Query_thread(&level);
-  switch (level) {
-    case MPI_THREAD_SINGLE:
-      return "single";
-    case MPI_THREAD_FUNNELED:
-      return "funneled";
-    case MPI_THREAD_SERIALIZED:
-      return "serialized";
-    default:
-      return "multiple";
-  }
+  return level == MPI_THREAD_SINGLE       ? "single"
+         : level == MPI_THREAD_FUNNELED   ? "funneled"
+         : level == MPI_THREAD_SERIALIZED ? "serialized"
+                                          : "multiple";
 }
 
 }  // namespace adjoin

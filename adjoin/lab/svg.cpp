@@ -1,6 +1,8 @@
 #include "adjoin/lab/svg.hpp"
 
+#include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "adjoin/base/utf8.hpp"
 
@@ -16,18 +18,11 @@ constexpr double kTitleX = 24, kTitleY = 24;
 }  // namespace
 
 std::string escaped_markup(std::string_view text) {
+  constexpr std::pair<char, const char*> kEntities[] = {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}, {'"', "&quot;"}};
   std::string safe;
   for (const char c : printable(text)) {
-    if (c == '<')
-      safe += "&lt;";
-    else if (c == '>')
-      safe += "&gt;";
-    else if (c == '&')
-      safe += "&amp;";
-    else if (c == '"')
-      safe += "&quot;";
-    else
-      safe += c;
+    const auto* entity = std::ranges::find(kEntities, c, &std::pair<char, const char*>::first);
+    entity == std::end(kEntities) ? safe += c : safe += entity->second;
   }
   return safe;
 }

@@ -16,17 +16,8 @@ Kind dual(Kind kind) {
 }
 
 const char* name(Kind kind) {
-  switch (kind) {
-    case Kind::split:
-      return "split";
-    case Kind::replicated:
-      return "replicated";
-    case Kind::copied:
-      return "copied";
-    case Kind::partial:
-      return "partial";
-  }
-  return "unknown";
+  constexpr const char* kNames[] = {"split", "replicated", "copied", "partial"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 std::string shape_text(const std::vector<int64_t>& shape) {
@@ -98,9 +89,7 @@ std::map<std::string, Kind> Layout::kinds() const {
 }
 
 bool Layout::is_exact() const {
-  for (const Cut& cut : cuts())
-    if (!cut.split.is_exact()) return false;
-  return true;
+  return std::ranges::all_of(cuts(), [](const Cut& cut) { return cut.split.is_exact(); });
 }
 
 Layout Layout::dual() const {

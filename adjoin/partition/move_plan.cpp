@@ -11,12 +11,9 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-bool contains(const Names& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-bool has_axis(const GridShape& grid, const GridShape::Axis& axis) {
-  return std::find(grid.axes().begin(), grid.axes().end(), axis) != grid.axes().end();
+template <class Item>
+bool contains(const std::vector<Item>& items, const Item& item) {
+  return std::ranges::find(items, item) != items.end();
 }
 
 /// The axes that are copied in both, or partial in both: their coordinates never mix.
@@ -24,7 +21,8 @@ Names staying_axes(const Layout& from, const Layout& to) {
   Names staying;
   for (const GridShape::Axis& axis : from.grid().axes()) {
     const Kind kind = from.kind(axis.name);
-    if ((kind == Kind::copied || kind == Kind::partial) && has_axis(to.grid(), axis) && to.kind(axis.name) == kind)
+    if ((kind == Kind::copied || kind == Kind::partial) && contains(to.grid().axes(), axis) &&
+        to.kind(axis.name) == kind)
       staying.push_back(axis.name);
   }
   return staying;
@@ -37,51 +35,6 @@ Names moving_axes(const Layout& layout, Kind kind, const Names& staying) {
     if (!contains(staying, axis)) moving.push_back(axis);
   return moving;
 }
-
-/// The cells of one side of a move, selected by their parts and by their coordinates on other axes.
-class Side {
- public:
-  Side(const Layout& layout, const Names& staying) : layout_(layout) {
-    const GridShape& grid = layout.grid();
-    for (const Layout::Cut& cut : layout.cuts()) {
-      cut_axes_.emplace_back();
-      for (const std::string& axis : cut.axes) cut_axes_.back().push_back(grid.axis_index(axis));
-    }
-    for (const std::string& axis : staying) staying_.push_back(grid.axis_index(axis));
-  }
-
-  const GridShape& grid() const { return layout_.grid(); }
-  const std::vector<int>& staying() const { return staying_; }
-
-  /// The coordinates of the cells with these parts; staying axes have the coordinates `of_staying`, all others 0.
-  std::vector<int> coordinates(const std::vector<int>& parts, const std::vector<int>& of_staying) const {
-    std::vector<int> result(grid().axes().size(), 0);
-    for (size_t dim = 0; dim < cut_axes_.size(); ++dim) {
-      int part = parts[dim];
-      for (size_t i = cut_axes_[dim].size(); i-- > 0;) {
-        const auto axis = static_cast<size_t>(cut_axes_[dim][i]);
-        result[axis] = part % size_of(axis);
-        part /= size_of(axis);
-      }
-    }
-    for (size_t i = 0; i < staying_.size(); ++i) result[static_cast<size_t>(staying_[i])] = of_staying[i];
-    return result;
-  }
-
-  /// The coordinates on the staying axes.
-  std::vector<int> staying_of(const std::vector<int>& coordinates) const {
-    std::vector<int> result;
-    for (const int axis : staying_) result.push_back(coordinates[static_cast<size_t>(axis)]);
-    return result;
-  }
-
-  int size_of(size_t axis) const { return grid().axes()[axis].size; }
-
- private:
-  const Layout& layout_;
-  std::vector<std::vector<int>> cut_axes_;  // for each dim
-  std::vector<int> staying_;
-};
 
 /// Numbers the coordinates on some axes of a grid, row-major.
 class Counter {
@@ -110,6 +63,29 @@ class Counter {
   int total_ = 1;
 };
 
+/// The cells of one side of a move, selected by their parts and by their coordinates on other axes.
+class Side {
+ public:
+  Side(const Layout& layout, const Names& staying) : staying_(layout.grid(), staying), grid_(layout.grid()) {
+    for (const Layout::Cut& cut : layout.cuts()) parts_.emplace_back(grid_, cut.axes);
+  }
+
+  /// The coordinates of the cells with these parts and this number on the staying axes, as staying_of() gives it for a cell of
+  /// either side; on all other axes 0.
+  std::vector<int> coordinates(const std::vector<int>& parts, int of_staying) const {
+    std::vector<int> result(grid_.axes().size(), 0);
+    for (size_t dim = 0; dim < parts_.size(); ++dim) parts_[dim].write(parts[dim], result);
+    staying_.write(of_staying, result);
+    return result;
+  }
+  int staying_of(const std::vector<int>& coordinates) const { return staying_.of(coordinates); }
+
+ private:
+  std::vector<Counter> parts_;  // for each dim
+  Counter staying_;
+  const GridShape& grid_;
+};
+
 /// One move, as seen by any of its workers.
 class Planner {
  public:
@@ -127,7 +103,7 @@ class Planner {
 
   std::vector<Piece> sends(int cell) const {
     const std::vector<int> mine = from_.grid().coordinates(cell);
-    const std::vector<int> staying = sources_.staying_of(mine);
+    const int staying = sources_.staying_of(mine);
     const int summand = summands_.of(mine);
     std::vector<Piece> pieces;
     visit_boxes(from_, from_.parts_of(cell), to_, [&](const std::vector<int>& parts, const auto& add_boxes) {
@@ -142,7 +118,7 @@ class Planner {
   }
 
   std::vector<Piece> receives(int cell) const {
-    const std::vector<int> staying = targets_.staying_of(to_.grid().coordinates(cell));
+    const int staying = targets_.staying_of(to_.grid().coordinates(cell));
     std::vector<Piece> pieces;
     visit_boxes(to_, to_.parts_of(cell), from_, [&](const std::vector<int>& parts, const auto& add_boxes) {
       const std::vector<int> holder = sources_.coordinates(parts, staying);

@@ -46,14 +46,9 @@ class Reader {
 
   Schedule read(std::string_view csv) {
     if (csv.starts_with("\xEF\xBB\xBF")) csv.remove_prefix(3);  // spreadsheets begin a text with it
-    while (!csv.empty() && (csv.back() == '\n' || kSpace.find(csv.back()) != std::string_view::npos))
-      csv.remove_suffix(1);
+    csv = csv.substr(0, csv.find_last_not_of(" \t\r\n") + 1);
     require(!csv.empty(), "the schedule is empty, expected one line for each rank, with cells such as 0F3");
-    while (!csv.empty()) {
-      const size_t end = std::min(csv.find('\n'), csv.size());
-      add_line(csv.substr(0, end));
-      csv.remove_prefix(std::min(end + 1, csv.size()));
-    }
+    for (const std::string_view line : parts_of(csv, '\n')) add_line(line);
     require(!ranks_ || schedule_.ranks() == *ranks_, [&] {
       return "the schedule has " + counted(schedule_.ranks(), "line") + ", one for each rank, expected " +
              std::to_string(*ranks_);
@@ -73,11 +68,9 @@ class Reader {
     schedule_.actions.emplace_back();
     columns_.emplace_back();
     column_ = 0;
-    for (size_t begin = 0; begin <= line.size();) {
-      const size_t end = std::min(line.find(',', begin), line.size());
+    for (const std::string_view cell : parts_of(line)) {
       ++column_;
-      add_cell(trimmed(line.substr(begin, end - begin), kSpace));
-      begin = end + 1;
+      add_cell(trimmed(cell, kSpace));
     }
   }
 
@@ -88,11 +81,8 @@ class Reader {
 
   void add_cell(std::string_view cell) {
     if (cell.empty()) return;
-    std::string_view rest = cell;
-    if (cell.front() == '(' && cell.ends_with(kOverlap))
-      rest = cell.substr(1, cell.size() - 1 - kOverlap.size());
-    else
-      return add_action(cell, cell);
+    if (!cell.starts_with('(') || !cell.ends_with(kOverlap)) return add_action(cell, cell);
+    std::string_view rest = cell.substr(1, cell.size() - 1 - kOverlap.size());
     while (!rest.empty()) {
       const size_t end = std::min(rest.find(';'), rest.size());
       add_action(trimmed(rest.substr(0, end), kSpace), cell);

@@ -14,43 +14,35 @@ struct Numbers {
 
 using Actions = std::vector<Action>;
 
-Actions gpipe(int rank, const Numbers& of) {
-  Actions actions;
-  actions.reserve(2 * static_cast<size_t>(of.micro_batches));
+void gpipe(Actions& actions, int rank, const Numbers& of) {
   for (const Kind kind : {Kind::forward, Kind::backward})
     for (int m = 0; m < of.micro_batches; ++m) actions.push_back({rank, kind, m});
-  return actions;
 }
 
 /// A rank is ahead by as many forwards as there are ranks from it to the last one, itself included; then it alternates one
 /// backward, one forward.
-Actions one_forward_one_backward(int rank, const Numbers& of) {
-  Actions actions;
-  actions.reserve(2 * static_cast<size_t>(of.micro_batches));
+void one_forward_one_backward(Actions& actions, int rank, const Numbers& of) {
   const int ahead = of.ranks - rank;
   for (int m = 0; m < std::min(ahead, of.micro_batches); ++m) actions.push_back({rank, Kind::forward, m});
   for (int m = 0; m < of.micro_batches; ++m) {
     actions.push_back({rank, Kind::backward, m});
     if (m < of.micro_batches - ahead) actions.push_back({rank, Kind::forward, m + ahead});
   }
-  return actions;
 }
 
 /// 1f1b in which rank r postpones the gradients of the weights by r micro-batches: it uses the memory that rank 0 needs, which
 /// 1f1b leaves unused on the others. The postponed work fills the idle time at the end.
-Actions zero_bubble(int rank, const Numbers& of) {
-  Actions actions;
-  actions.reserve(3 * static_cast<size_t>(of.micro_batches));
-  const int ahead = of.ranks - rank;
-  for (int m = 0; m < std::min(ahead, of.micro_batches); ++m) actions.push_back({rank, Kind::forward, m});
-  for (int m = 0; m < of.micro_batches; ++m) {
-    actions.push_back({rank, Kind::input, m});
-    if (m >= rank) actions.push_back({rank, Kind::weight, m - rank});
-    if (m < of.micro_batches - ahead) actions.push_back({rank, Kind::forward, m + ahead});
+void zero_bubble(Actions& actions, int rank, const Numbers& of) {
+  Actions together;
+  one_forward_one_backward(together, rank, of);
+  for (Action action : together) {
+    const bool is_backward = action.kind == Kind::backward;
+    if (is_backward) action.kind = Kind::input;
+    actions.push_back(action);
+    if (is_backward && action.micro_batch >= rank) actions.push_back({rank, Kind::weight, action.micro_batch - rank});
   }
   for (int m = std::max(0, of.micro_batches - rank); m < of.micro_batches; ++m)
     actions.push_back({rank, Kind::weight, m});
-  return actions;
 }
 
 /// The order in which a rank's chunks process the micro-batches: a group of as many micro-batches as there are ranks goes
@@ -86,9 +78,7 @@ class GroupedOrder {
 /// the first. Skipping whole micro-batches keeps the order of the others, so no circle can arise where Megatron's order has
 /// none, and no more are in flight. (Skipping the last ones instead takes 1 to 3 % longer, since a step ends with backwards,
 /// which are longer than forwards. Larger groups would take up to a sixth less time, but keep more activations.)
-Actions interleaved(int rank, const Numbers& of) {
-  Actions actions;
-  actions.reserve(2 * static_cast<size_t>(of.micro_batches) * static_cast<size_t>(of.chunks));
+void interleaved(Actions& actions, int rank, const Numbers& of) {
   const int64_t ahead = 2 * (of.ranks - 1 - rank) + int64_t{of.chunks - 1} * of.ranks;
   GroupedOrder forward(of), backward(of);
   while (!backward.is_over()) {
@@ -98,21 +88,20 @@ Actions interleaved(int rank, const Numbers& of) {
     actions.push_back({chunk * of.ranks + rank, is_forward ? Kind::forward : Kind::backward, next.micro_batch()});
     next.advance();
   }
-  return actions;
 }
 
 struct Recipe {
   std::string_view name;
-  Actions (*actions_of)(int rank, const Numbers& of);
+  void (*add_actions)(Actions& actions, int rank, const Numbers& of);
   int actions_a_micro_batch = 2;
   bool has_chunks = false;
 };
 
 constexpr Recipe kRecipes[] = {
-    {.name = "gpipe", .actions_of = gpipe},
-    {.name = "1f1b", .actions_of = one_forward_one_backward},
-    {.name = "interleaved", .actions_of = interleaved, .has_chunks = true},
-    {.name = "zb-h1", .actions_of = zero_bubble, .actions_a_micro_batch = 3},
+    {.name = "gpipe", .add_actions = gpipe},
+    {.name = "1f1b", .add_actions = one_forward_one_backward},
+    {.name = "interleaved", .add_actions = interleaved, .has_chunks = true},
+    {.name = "zb-h1", .add_actions = zero_bubble, .actions_a_micro_batch = 3},
 };
 
 void check_numbers(const Recipe& recipe, const Numbers& of) {
@@ -159,7 +148,11 @@ Schedule make_schedule(std::string_view name, int ranks, int micro_batches, int 
   Schedule schedule{.stages = ranks * chunks, .micro_batches = micro_batches, .rank_of = {}, .actions = {}};
   for (int stage = 0; stage < schedule.stages; ++stage) schedule.rank_of.push_back(stage % ranks);
   schedule.actions.reserve(static_cast<size_t>(ranks));
-  for (int rank = 0; rank < ranks; ++rank) schedule.actions.push_back(recipe->actions_of(rank, of));
+  for (int rank = 0; rank < ranks; ++rank) {
+    Actions& actions = schedule.actions.emplace_back();
+    actions.reserve(static_cast<size_t>(int64_t{recipe->actions_a_micro_batch} * micro_batches * chunks));
+    recipe->add_actions(actions, rank, of);
+  }
   return schedule;
 }
 
