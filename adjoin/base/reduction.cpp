@@ -15,10 +15,6 @@ bool is_float(ElementType type) {
   return type >= ElementType::float16;
 }
 
-bool is_logical(Reduction reduction) {
-  return reduction >= Reduction::logical_and;
-}
-
 /// For floats, the sum of an average divided by `ranks`; for integers, what a logical reduction makes of a single
 /// rank's element.
 template <class T>

@@ -30,6 +30,10 @@ inline constexpr int kReductions = 11;
 
 std::string_view name(Reduction reduction);
 
+constexpr bool is_logical(Reduction reduction) {
+  return reduction >= Reduction::logical_and;
+}
+
 /// Whether the reduction is defined for elements of this type.
 bool is_defined(Reduction reduction, ElementType type);
 

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <mutex>
 
+#include "adjoin/base/not_copied.hpp"
+
 namespace adjoin {
 
 namespace {
@@ -16,7 +18,7 @@ uint64_t parts_in_use = 0;  // one bit for each
 int shared_parts = 0;       // parts given out again because all were in use
 
 /// The part of a thread, for as long as the thread lives.
-class Part {
+class Part : NotCopied {
  public:
   Part() {
     const std::lock_guard lock(parts_mutex);
@@ -31,8 +33,6 @@ class Part {
     const std::lock_guard lock(parts_mutex);
     if (is_ours_) parts_in_use &= ~(uint64_t{1} << number_);
   }
-  Part(const Part&) = delete;
-  Part& operator=(const Part&) = delete;
 
   size_t number() const { return static_cast<size_t>(number_); }
 

@@ -8,7 +8,6 @@
 #include <deque>
 #include <exception>
 #include <mutex>
-#include <numeric>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/not_copied.hpp"
 #include "adjoin/base/process_owner.hpp"
 
 namespace adjoin {
@@ -35,7 +35,7 @@ struct Task {
 };
 
 /// A call with copies of all that it points to except the buffers.
-struct OwnCall {
+struct OwnCall : NotCopied {
   explicit OwnCall(const Call& of)
       : counts(of.counts.begin(), of.counts.end()),
         receive_counts(of.receive_counts.begin(), of.receive_counts.end()),
@@ -49,9 +49,6 @@ struct OwnCall {
     call.receive_counts = receive_counts;
     call.messages = messages;
   }
-
-  OwnCall(const OwnCall&) = delete;
-  OwnCall& operator=(const OwnCall&) = delete;
 
   std::vector<int64_t> counts, receive_counts;
   std::vector<Message> messages;
@@ -69,9 +66,7 @@ void step_back() {
 }
 
 Communicator own_group(const Communicator& owner, const Where& where) {
-  std::vector<int> all(static_cast<size_t>(owner.size()));
-  std::iota(all.begin(), all.end(), 0);
-  const Communicator group = owner.subset(all, where);
+  const Communicator group = owner.subset(all_ranks(owner.size()), where);
   return group.carried_by(group.backend()->for_thread(/*is_for_any_thread=*/true));
 }
 

@@ -4,7 +4,6 @@
 #include <array>
 #include <atomic>
 #include <map>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -46,17 +45,14 @@ struct Seen {
 };
 
 /// Reports to an observer that its rank waits for a send.
-class SeenSend final : public PendingSend {
+class SeenSend final : public OwnSend {
  public:
   SeenSend(std::unique_ptr<PendingSend> sending, const Call& call, std::shared_ptr<Observer> observer,
            std::shared_ptr<const GroupIdentity> group)
-      : sending_(std::move(sending)),
+      : OwnSend(call.messages[0], call),
+        sending_(std::move(sending)),
         observer_(std::move(observer)),
-        group_(std::move(group)),
-        message_(call.messages[0]),
-        call_(call) {
-    call_.messages = {&message_, 1};
-  }
+        group_(std::move(group)) {}
 
   void wait() override {
     if (sending_->done()) return sending_->wait();
@@ -69,8 +65,6 @@ class SeenSend final : public PendingSend {
   std::unique_ptr<PendingSend> sending_;
   std::shared_ptr<Observer> observer_;
   std::shared_ptr<const GroupIdentity> group_;
-  Message message_;  // the caller keeps its buffer
-  Call call_;
 };
 
 }  // namespace
@@ -89,19 +83,13 @@ struct Communicator::State {
   std::array<Choice, kCollectives> choices = {};
   int rank = backend->rank(), size = backend->size();
   ProcessOwner process = {};
-  std::shared_ptr<const GroupIdentity> group = world_of(size);
+  std::shared_ptr<const GroupIdentity> group =
+      std::make_shared<GroupIdentity>(GroupIdentity{.world_ranks = all_ranks(size)});
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
 
   /// A group of one rank may also be used in a child of the process, as nobody else is concerned.
   bool is_in_its_process() const { return size == 1 || process.is_here(); }
   Choice& choice(Collective collective) { return choices[static_cast<size_t>(collective)]; }
-
-  static std::shared_ptr<const GroupIdentity> world_of(int size) {
-    auto world = std::make_shared<GroupIdentity>();
-    world->world_ranks.resize(static_cast<size_t>(size));
-    std::iota(world->world_ranks.begin(), world->world_ranks.end(), 0);
-    return world;
-  }
 };
 
 Communicator::Communicator() : Communicator(ThreadWorld(1).backend(0)) {}

@@ -32,9 +32,8 @@ std::vector<std::string> texts_of_all(const std::string& mine, const Communicato
 }
 
 int64_t largest_of_all(int64_t mine, const Communicator& group) {
-  std::array<int64_t, 1> number{mine};
-  group.all_reduce(buffer(number), Reduction::max);
-  return number[0];
+  group.all_reduce(buffer(mine), Reduction::max);
+  return mine;
 }
 
 std::string text_from_rank(int rank, std::string mine, const Communicator& group) {

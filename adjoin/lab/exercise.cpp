@@ -8,10 +8,6 @@ namespace adjoin::lab {
 
 namespace {
 
-bool is_logical(Reduction reduction) {
-  return reduction >= Reduction::logical_and;
-}
-
 /// What a reduction makes of two operands, and an operand that changes the result little or not at all.
 struct Rule {
   int64_t neutral;

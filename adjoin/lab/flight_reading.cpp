@@ -113,8 +113,7 @@ RankRecord record_from(const File& file) {
       ++record.damaged_calls;
   }
   std::ranges::sort(record.calls, {}, &CallRecord::place);
-  record.groups[0].resize(static_cast<size_t>(file.ranks));
-  for (int rank = 0; rank < file.ranks; ++rank) record.groups[0][static_cast<size_t>(rank)] = rank;
+  record.groups[0] = all_ranks(file.ranks);
   record.meetings[0] = file.world_meeting.load();
   for (const GroupSlot& group : file.groups) {
     const uint64_t id = group.id.load();

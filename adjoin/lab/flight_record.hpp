@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string_view>
 
+#include "adjoin/base/not_copied.hpp"
 #include "adjoin/comm/contract/call.hpp"
 
 namespace adjoin::lab {
@@ -21,13 +22,11 @@ struct GroupSlot;
 ///
 /// Cost: 30 to 50 ns per call, including its end (build/release/bench/bench_flight_record); some microseconds where the kernel
 /// has written the page to disk in the meantime; 65 KB of memory and of disk
-class FlightRecord final : public Observer {
+class FlightRecord final : public Observer, NotCopied {
  public:
   /// At first in memory only. Throws: std::bad_alloc
   FlightRecord(int rank, int ranks);
   ~FlightRecord() override;
-  FlightRecord(const FlightRecord&) = delete;
-  FlightRecord& operator=(const FlightRecord&) = delete;
 
   /// Continues the record in a file, which also gets the calls so far. It replaces an existing file. The disk's blocks are
   /// allocated at once, so that a full disk is reported here and no later store fails.

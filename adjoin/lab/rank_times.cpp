@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstring>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -65,9 +64,7 @@ int64_t next_first_part(int64_t bytes) {
 }
 
 Communicator unobserved_group(const Communicator& world) {
-  std::vector<int> all(static_cast<size_t>(world.size()));
-  std::iota(all.begin(), all.end(), 0);
-  return world.observed_by(nullptr).subset(all);
+  return world.observed_by(nullptr).subset(all_ranks(world.size()));
 }
 
 }  // namespace

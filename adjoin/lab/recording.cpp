@@ -1,7 +1,6 @@
 #include "adjoin/lab/recording.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/lab/recording_backend.hpp"
@@ -45,13 +44,12 @@ Recorder::Recorder(int ranks) : log_(std::make_shared<Log>(ranks)) {}
 Recorder::~Recorder() = default;
 
 Communicator Recorder::watch(const Communicator& world) const {
-  GroupIdentity all{.id = 0, .world_ranks = std::vector<int>(static_cast<size_t>(world.size()))};
-  std::iota(all.world_ranks.begin(), all.world_ranks.end(), 0);
   require(world.size() == log_->ranks(), [&] {
     return "Recorder::watch: expected a world of " + std::to_string(log_->ranks()) + " ranks, got one of " +
            std::to_string(world.size());
   });
-  return world.carried_by(std::make_shared<RecordingBackend>(world.backend(), log_, std::move(all)));
+  return world.carried_by(
+      std::make_shared<RecordingBackend>(world.backend(), log_, GroupIdentity{.world_ranks = all_ranks(world.size())}));
 }
 
 Recording Recorder::recording() const {

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "adjoin/base/not_copied.hpp"
 #include "adjoin/comm/contract/call_record.hpp"
 
 namespace adjoin::lab {
@@ -75,12 +76,10 @@ class Timeline final : public Observer {
 };
 
 /// Records in the current timeline of this thread, where there is one, what the rank does for as long as this object lives.
-class TimeSlice {
+class TimeSlice : NotCopied {
  public:
   explicit TimeSlice(std::string_view name, int64_t number = -1, int64_t stage = -1);
   ~TimeSlice();
-  TimeSlice(const TimeSlice&) = delete;
-  TimeSlice& operator=(const TimeSlice&) = delete;
 
  private:
   Timeline* const timeline_;

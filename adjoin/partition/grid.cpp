@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <set>
 
 #include "adjoin/base/error.hpp"
@@ -24,16 +23,14 @@ GridShape::GridShape(std::vector<Axis> axes, std::vector<int> ranks)
     require(cells <= std::numeric_limits<int>::max(), "grid: expected at most 2147483647 workers, got more");
   }
   if (ranks_.empty()) {
-    ranks_.resize(static_cast<size_t>(cells));
-    std::iota(ranks_.begin(), ranks_.end(), 0);
+    ranks_ = all_ranks(static_cast<int>(cells));
     return;
   }
   require(static_cast<int64_t>(ranks_.size()) == cells, [&] {
     return "grid: expected " + std::to_string(cells) + " ranks, one for each cell, got " +
            std::to_string(ranks_.size());
   });
-  cells_by_rank_.resize(ranks_.size());
-  std::iota(cells_by_rank_.begin(), cells_by_rank_.end(), 0);
+  cells_by_rank_ = all_ranks(this->cells());
   if (ranks_ == cells_by_rank_) {
     cells_by_rank_.clear();
     return;
@@ -190,10 +187,8 @@ Grid Grid::at(std::string_view axis, int coordinate) const {
 const Communicator& Grid::group_of(const std::vector<int>& ranks) const {
   Groups& groups = *state_->groups;
   if (const auto found = groups.find(ranks); found != groups.end()) return found->second;
-  std::vector<int> all(static_cast<size_t>(world().size()));
-  std::iota(all.begin(), all.end(), 0);
   // The world is already a group, so a grid of one axis makes none.
-  return groups.emplace(ranks, ranks == all ? world() : world().subset(ranks)).first->second;
+  return groups.emplace(ranks, ranks == all_ranks(world().size()) ? world() : world().subset(ranks)).first->second;
 }
 
 }  // namespace adjoin

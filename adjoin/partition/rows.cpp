@@ -24,11 +24,6 @@ std::vector<std::vector<Run>> runs_of_pieces(const std::vector<int64_t>& lengths
   return runs;
 }
 
-std::string run_text(const Run& run) {
-  return std::to_string(run.sample) + ":[" + std::to_string(run.tokens.begin) + ", " + std::to_string(run.tokens.end) +
-         ")";
-}
-
 }  // namespace
 
 Rows Rows::balanced(const std::vector<int64_t>& lengths, int workers) {
@@ -52,9 +47,8 @@ Rows Rows::of_runs(std::vector<std::vector<Run>> runs, std::vector<int64_t> leng
       require(run.sample >= 0 && run.sample < samples && run.tokens.begin >= 0 && run.tokens.size() > 0 &&
                   run.tokens.end <= lengths[static_cast<size_t>(run.sample)],
               [&] {
-                return "Rows: expected tokens within samples of lengths " + shape_text(lengths) + ", got [" +
-                       std::to_string(run.tokens.begin) + ", " + std::to_string(run.tokens.end) + ") of sample " +
-                       std::to_string(run.sample);
+                return "Rows: expected tokens within samples of lengths " + shape_text(lengths) + ", got " +
+                       run.tokens.to_string() + " of sample " + std::to_string(run.sample);
               });
   }
   Rows rows(std::move(runs), std::move(lengths));
@@ -109,7 +103,8 @@ std::string Rows::to_string() const {
   std::string text = "samples of " + shape_text(lengths()) + " as";
   for (int worker = 0; worker < workers(); ++worker) {
     if (worker > 0) text += " |";
-    for (const Run& run : runs(worker)) (text += " ") += run_text(run);
+    for (const Run& run : runs(worker))
+      text.append(" ").append(std::to_string(run.sample)).append(":").append(run.tokens.to_string());
   }
   return text;
 }

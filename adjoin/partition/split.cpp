@@ -12,11 +12,11 @@ void check_dim(int64_t dim) {
   require(dim >= 0, [&] { return "split: expected a dim of at least 0, got " + std::to_string(dim); });
 }
 
-std::string text(const Range& range) {
-  return std::string("[").append(std::to_string(range.begin)).append(", ").append(std::to_string(range.end)) + ")";
-}
-
 }  // namespace
+
+std::string Range::to_string() const {
+  return std::string("[").append(std::to_string(begin)).append(", ").append(std::to_string(end)) + ")";
+}
 
 Range balanced_range(int64_t size, int parts, int part) {
   const int64_t least = size / parts, larger = size % parts;
@@ -80,7 +80,7 @@ Split Split::at(std::vector<int64_t> starts, int64_t size, int64_t dim) {
     const Range range{starts[r], starts[r + 1]};
     require(range.size() >= 0, [&] {
       return "Split::at: expected starts that never decrease and are at most " + std::to_string(size) + ", but part " +
-             std::to_string(r) + " would be " + text(range);
+             std::to_string(r) + " would be " + range.to_string();
     });
     ranges.push_back({range});
   }
@@ -93,7 +93,7 @@ Split Split::of_ranges(std::vector<std::vector<Range>> parts, int64_t size, int6
   for (const Range& range : split.ranges_->all)
     require(range.size() >= 0 && range.begin >= 0, [&] {
       return "Split::of_ranges: expected ranges that begin at 0 or later and do not end before they begin, got " +
-             text(range);
+             range.to_string();
     });
   int64_t covered = 0;
   for (const auto& [range, part, offset, furthest] : split.ranges_->by_index) {
@@ -116,7 +116,7 @@ Split Split::covering(std::vector<std::vector<Range>> parts, int64_t size, int64
   for (const auto& part : parts)
     for (const Range& range : part)
       require(range.size() >= 0 && range.begin >= 0 && range.end <= size, [&] {
-        return "Split::covering: expected ranges within " + text({0, size}) + ", got " + text(range);
+        return "Split::covering: expected ranges within " + Range{0, size}.to_string() + ", got " + range.to_string();
       });
   return Split(parts, size, dim);
 }
@@ -146,7 +146,7 @@ std::string Split::to_string() const {
   constexpr size_t kMostSaid = 8;
   result += ", from";
   for (size_t i = 0; i < std::min(kMostSaid, ranges_->all.size()); ++i)
-    result.append(" ").append(text(ranges_->all[i]));
+    result.append(" ").append(ranges_->all[i].to_string());
   if (ranges_->all.size() <= kMostSaid) return result;
   std::vector<int64_t> ends;
   for (const Range& range : ranges_->all) ends.insert(ends.end(), {range.begin, range.end});

@@ -15,6 +15,8 @@ struct Range {
   int64_t begin = 0, end = 0;
   int64_t size() const { return end - begin; }
   bool operator==(const Range&) const = default;
+  /// "[2, 5)"
+  std::string to_string() const;
 };
 
 /// The range of one of `parts` contiguous parts whose sizes differ by at most one, the larger ones first.

@@ -78,12 +78,6 @@ inline void for_each_algorithm(const std::function<void(Collective, std::string_
       check(static_cast<Collective>(c), algorithm);
 }
 
-inline std::vector<int> all_ranks(int size) {
-  std::vector<int> ranks(static_cast<size_t>(size));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
-
 inline Values values_of(int64_t owner, int64_t count) {
   Values values(static_cast<size_t>(count));
   std::iota(values.begin(), values.end(), 1000 * owner);

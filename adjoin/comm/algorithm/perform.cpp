@@ -86,11 +86,8 @@ std::vector<int64_t> gather_counts(const Call& all_to_all, Backend& backend) {
   const auto size = static_cast<size_t>(all_to_all.size);
   std::vector<int64_t> all(size * size);
   const std::vector<int64_t> rows(size, all_to_all.size);
-  Call call = all_to_all;
-  call.collective = Collective::all_gather;
-  call.in = const_buffer(all_to_all.counts);
-  call.out = buffer(all);
-  call.counts = rows;
+  Call call = part_of(all_to_all, Collective::all_gather, const_buffer(all_to_all.counts), buffer(all), rows);
+  call.algorithm = all_to_all.algorithm;
   call.receive_counts = {};
   perform(call, backend);
   return all;

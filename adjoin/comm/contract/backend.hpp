@@ -6,25 +6,36 @@
 #include <string_view>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/not_copied.hpp"
+#include "adjoin/base/process_owner.hpp"
 #include "adjoin/base/thread_owner.hpp"
 #include "adjoin/comm/contract/call.hpp"
 
 namespace adjoin {
 
 /// A send that runs while its rank goes on. Its buffer must not be written before it has ended.
-class [[nodiscard]] PendingSend {
+class [[nodiscard]] PendingSend : NotCopied {
  public:
-  PendingSend() = default;
   /// Waits. Where an exception destroys it before the message was received, it ends the world, since the receiver may never
   /// receive it.
   virtual ~PendingSend() = default;
-  PendingSend(const PendingSend&) = delete;
-  PendingSend& operator=(const PendingSend&) = delete;
 
   /// Returns when the message was received. Called by the thread that sent it.
   virtual void wait() = 0;
   /// Whether the message was received.
   virtual bool done() = 0;
+};
+
+/// A send with copies of its message and its call, which the caller of begin_send need not keep.
+class OwnSend : public PendingSend {
+ protected:
+  OwnSend(const Message& message, const Call& call) : message_(message), call_(call) {
+    call_.messages = {&message_, 1};
+  }
+
+  const ProcessOwner process_;  // in the child of a fork nobody waits for it
+  const Message message_;
+  Call call_;
 };
 
 /// One worker's view of one group: the complete contract of a transport.

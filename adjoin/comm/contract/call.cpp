@@ -1,8 +1,16 @@
 #include "adjoin/comm/contract/call.hpp"
 
+#include <numeric>
+
 #include "adjoin/base/hash.hpp"
 
 namespace adjoin {
+
+std::vector<int> all_ranks(int size) {
+  std::vector<int> ranks(static_cast<size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
 
 ConstBuffer Call::elements() const {
   if (collective) return collective == Collective::scatter ? ConstBuffer(out) : in;

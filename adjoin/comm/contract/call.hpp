@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "adjoin/base/buffer.hpp"
+#include "adjoin/base/not_copied.hpp"
 #include "adjoin/base/reduction.hpp"
 #include "adjoin/comm/contract/collective.hpp"
 #include "adjoin/comm/contract/where.hpp"
@@ -46,6 +47,9 @@ struct GroupIdentity {
   uint64_t id = 0;                 // unique among the groups made from the same world; 0 is the world
   std::vector<int> world_ranks{};  // of its members, in their order
 };
+
+/// The ranks of a group of this size: 0, 1, …
+std::vector<int> all_ranks(int size);
 
 /// One call of one rank: Communicator makes it and checks it once; while it runs, backends, algorithms, observers and diagnoses
 /// read it. It is stored on the caller's stack (for an asynchronous call in its task), as is all that it points to.
@@ -115,7 +119,7 @@ class Observer {
 };
 
 /// Reports a wait to an observer, where there is one, for as long as this object lives.
-class ObservedWait {
+class ObservedWait : NotCopied {
  public:
   ObservedWait(Observer* observer, const Call* send) : observer_(observer), send_(send) {
     if (observer_) observer_->begin_wait(send_);
@@ -123,8 +127,6 @@ class ObservedWait {
   ~ObservedWait() {
     if (observer_) observer_->end_wait(send_);
   }
-  ObservedWait(const ObservedWait&) = delete;
-  ObservedWait& operator=(const ObservedWait&) = delete;
 
  private:
   Observer* observer_;

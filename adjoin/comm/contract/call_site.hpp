@@ -2,13 +2,14 @@
 
 #include <optional>
 
+#include "adjoin/base/not_copied.hpp"
 #include "adjoin/comm/contract/where.hpp"
 
 namespace adjoin {
 
 /// While it lives, calls of communicators on this thread are reported at this place, the code that requested them, instead of
 /// at the file of the movement that makes them. Where several are alive, the outermost one is used.
-class CallSite {
+class CallSite : NotCopied {
  public:
   using Where = adjoin::Where;
 
@@ -18,8 +19,6 @@ class CallSite {
   ~CallSite() {
     if (is_outermost_) current_.reset();
   }
-  CallSite(const CallSite&) = delete;
-  CallSite& operator=(const CallSite&) = delete;
 
   static const std::optional<Where>& current() { return current_; }
 

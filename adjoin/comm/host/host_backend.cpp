@@ -72,12 +72,11 @@ void HostBackend::exchange(std::span<const Message> messages, const Call& call) 
 }
 
 /// What a peer reads of the send: call, message and posting. An exchange has these on its stack.
-class HostBackend::PostedSend final : public PendingSend {
+class HostBackend::PostedSend final : public OwnSend {
  public:
   PostedSend(std::shared_ptr<HostBackend> backend, const Message& message, const Call& call)
-      : backend_(std::move(backend)),
-        message_(message),
-        call_(call_of(call, message_)),
+      : OwnSend(message, call),
+        backend_(std::move(backend)),
         postings_(backend_->group_->world().memory()),
         copy_(backend_->post_all({&message_, 1}, call_, postings_)) {}
   ~PostedSend() override {
@@ -96,16 +95,7 @@ class HostBackend::PostedSend final : public PendingSend {
   bool done() override { return postings_.pending().left.load() == 0; }
 
  private:
-  static Call call_of(const Call& call, const Message& message) {
-    Call own = call;
-    own.messages = {&message, 1};
-    return own;
-  }
-
-  const ProcessOwner process_;
   const std::shared_ptr<HostBackend> backend_;
-  const Message message_;
-  const Call call_;
   host::Postings postings_;
   const Room copy_;
 };

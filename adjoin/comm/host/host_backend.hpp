@@ -35,24 +35,23 @@ class HostBackend : public Backend {
  private:
   class PostedSend;
 
-  void barrier(const Call& call);
-  void broadcast(const Call& call);
-  void reduce(const Call& call);
-  void all_reduce(const Call& call);
-  void gather(const Call& call);
-  void scatter(const Call& call);
-  void all_gather(const Call& call);
-  void reduce_scatter(const Call& call);
-  void all_to_all(const Call& call);
+  // Each rank's share of a collective, between meeting all ranks and finishing; where it is small, the inputs of the ranks that
+  // give something have travelled with their calls, and it is not finished.
+  void broadcast(const Call& call, bool is_small);
+  void reduce(const Call& call, bool is_small);
+  void all_reduce(const Call& call, bool is_small);
+  void gather(const Call& call, bool is_small);
+  void scatter(const Call& call, bool is_small);
+  void all_gather(const Call& call, bool is_small);
+  void reduce_scatter(const Call& call, bool is_small);
+  void all_to_all(const Call& call, bool is_small);
+  /// Publishes the collective, meets all ranks, does its share, and finishes.
   void run_in_place(const Call& call);
   /// The same for memory that peers do not reach.
   void run_staged(const Call& call);
 
   /// Whether each rank's input travels with its call.
   bool is_small(const Call& call) const;
-  /// Publishes the collective and meets all ranks. True where the collective is small and must not be finished. With `gives`,
-  /// this rank's input travels with a small collective.
-  bool begin(const Call& call, bool gives);
   const host::PublishedCall& call_of(int rank) const { return group_->call_of(rank, sequence_); }
   /// The address of each rank's input and output, plus `offset` bytes.
   const std::vector<const void*>& inputs(int64_t offset);

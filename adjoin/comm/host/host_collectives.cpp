@@ -64,12 +64,18 @@ void HostBackend::run_collective(const Call& call) {
 }
 
 void HostBackend::run_in_place(const Call& call) {
-  using Own = void (HostBackend::*)(const Call&);
+  using Own = void (HostBackend::*)(const Call&, bool is_small);
   using T = HostBackend;
-  static constexpr Own kOwn[kCollectives] = {&T::barrier,    &T::broadcast,      &T::reduce,
+  static constexpr Own kOwn[kCollectives] = {nullptr,        &T::broadcast,      &T::reduce,
                                              &T::all_reduce, &T::gather,         &T::scatter,
                                              &T::all_gather, &T::reduce_scatter, &T::all_to_all};
-  (this->*kOwn[static_cast<size_t>(*call.collective)])(call);
+  const bool small = is_small(call);
+  const bool gives = kind_of(*call.collective).root != CollectiveKind::Root::gives || rank_ == call.root;
+  sequence_ = group_->publish(rank_, call, small && gives ? call.in.bytes() : 0, counts_[0]);
+  std::swap(counts_[0], counts_[1]);
+  small ? group_->meet(waiter(), rank_, sequence_) : group_->meet_to_work(waiter(), rank_, sequence_);
+  if (const Own own = kOwn[static_cast<size_t>(*call.collective)]) (this->*own)(call, small);
+  if (!small) group_->finish(rank_, sequence_);
 }
 
 void HostBackend::run_staged(const Call& call) {
@@ -115,17 +121,6 @@ bool HostBackend::is_small(const Call& call) const {
   }
 }
 
-bool HostBackend::begin(const Call& call, bool gives) {
-  const bool small = is_small(call);
-  sequence_ = group_->publish(rank_, call, small && gives ? call.in.bytes() : 0, counts_[0]);
-  std::swap(counts_[0], counts_[1]);
-  if (small)
-    group_->meet(waiter(), rank_, sequence_);
-  else
-    group_->meet_to_work(waiter(), rank_, sequence_);
-  return small;
-}
-
 const std::vector<const void*>& HostBackend::inputs(int64_t offset) {
   inputs_.resize(static_cast<size_t>(size()));
   for (int peer = 0; peer < size(); ++peer) inputs_[static_cast<size_t>(peer)] = at(call_of(peer).in, offset);
@@ -147,63 +142,53 @@ void HostBackend::give_to_all(const void* from, int64_t start, int64_t first, in
   });
 }
 
-void HostBackend::barrier(const Call& call) {
-  begin(call, /*gives=*/false);
-}
-
-void HostBackend::broadcast(const Call& call) {
+void HostBackend::broadcast(const Call& call, bool is_small) {
   const Buffer& buffer = call.out;
-  if (begin(call, rank_ == call.root)) {
+  if (is_small) {
     if (rank_ != call.root) copy_bytes(buffer.data, call_of(call.root).in, buffer.bytes());
     return;
   }
   // Each rank, including the root, writes its share into every other rank's buffer. The root's may be read-only.
   const Share mine = share_of(rank_, size(), buffer.count);
   give_to_all(call_of(call.root).in, 0, mine.begin, mine.count, buffer.type, copy_for((size() - 1) * buffer.bytes()));
-  group_->finish(rank_, sequence_);
 }
 
-void HostBackend::reduce(const Call& call) {
+void HostBackend::reduce(const Call& call, bool is_small) {
   const ConstBuffer& in = call.in;
-  if (begin(call, true)) {
+  if (is_small) {
     if (rank_ == call.root) reduce_all_into(call.out, inputs(0), call.reduction);
     return;
   }
   const Share mine = share_of(rank_, size(), in.count);
   const int64_t offset = mine.begin * size_of(in.type);
   reduce_all_into({at(call_of(call.root).out, offset), mine.count, in.type}, inputs(offset), call.reduction);
-  group_->finish(rank_, sequence_);
 }
 
-void HostBackend::all_reduce(const Call& call) {
+void HostBackend::all_reduce(const Call& call, bool is_small) {
   const Buffer& buffer = call.out;
-  if (begin(call, true)) return reduce_all_into(buffer, inputs(0), call.reduction);
+  if (is_small) return reduce_all_into(buffer, inputs(0), call.reduction);
   // Each rank reduces its share and writes it into every rank's buffer.
   const Share mine = share_of(rank_, size(), buffer.count);
   const int64_t offset = mine.begin * size_of(buffer.type);
   reduce_all_into(outputs(offset), buffer.type, mine.count, inputs(offset), call.reduction);
-  group_->finish(rank_, sequence_);
 }
 
-void HostBackend::gather(const Call& call) {
-  if (begin(call, true)) {
+void HostBackend::gather(const Call& call, bool is_small) {
+  if (is_small) {
     if (rank_ == call.root) collect(call);
     return;
   }
   copy_bytes(at(call_of(call.root).out, start_of(call.counts, rank_) * size_of(call.in.type)), call.in.data,
              call.in.bytes());
-  group_->finish(rank_, sequence_);
 }
 
-void HostBackend::scatter(const Call& call) {
+void HostBackend::scatter(const Call& call, bool) {
   const int64_t item = size_of(call.out.type);
-  const bool small = begin(call, rank_ == call.root);
   copy_bytes(call.out.data, at(call_of(call.root).in, start_of(call.counts, rank_) * item), call.out.bytes());
-  if (!small) group_->finish(rank_, sequence_);
 }
 
-void HostBackend::all_gather(const Call& call) {
-  if (begin(call, true)) return collect(call);
+void HostBackend::all_gather(const Call& call, bool is_small) {
+  if (is_small) return collect(call);
   // Each rank writes its share of the result into every rank's output, whichever ranks' blocks are in that share.
   const Share mine = share_of(rank_, size(), call.out.count);
   const Copy copy = copy_for(size() * call.out.bytes());
@@ -214,18 +199,14 @@ void HostBackend::all_gather(const Call& call) {
     give_to_all(call_of(owner).in, start, first, last - first, call.in.type, copy);
     start = end;
   }
-  group_->finish(rank_, sequence_);
 }
 
-void HostBackend::reduce_scatter(const Call& call) {
-  const bool small = begin(call, true);
+void HostBackend::reduce_scatter(const Call& call, bool) {
   reduce_all_into(call.out, inputs(start_of(call.counts, rank_) * size_of(call.in.type)), call.reduction);
-  if (!small) group_->finish(rank_, sequence_);
 }
 
-void HostBackend::all_to_all(const Call& call) {
+void HostBackend::all_to_all(const Call& call, bool) {
   const int64_t item = size_of(call.in.type);
-  begin(call, false);
   const Copy copy = copy_for(size() * call.out.bytes());  // the others' outputs may be larger or smaller
   for (int step = 0; step < size(); ++step) {
     const int peer = (rank_ + step) % size();
@@ -234,7 +215,6 @@ void HostBackend::all_to_all(const Call& call) {
          at(theirs.in, start_of({theirs.counts, static_cast<size_t>(size())}, rank_) * item),
          call.receive_counts[static_cast<size_t>(peer)] * item);
   }
-  group_->finish(rank_, sequence_);
 }
 
 void HostBackend::collect(const Call& call) const {

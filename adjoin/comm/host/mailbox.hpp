@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "adjoin/base/not_copied.hpp"
 #include "adjoin/comm/contract/call_record.hpp"
 #include "adjoin/comm/host/parking.hpp"
 
@@ -60,12 +61,10 @@ class Mailbox {
 };
 
 /// The postings of one call and the data that they share. Kept for the next call, so that no call allocates.
-class Postings {
+class Postings : NotCopied {
  public:
   explicit Postings(std::pmr::memory_resource& memory) : memory_(memory) {}
   ~Postings() { release(); }
-  Postings(const Postings&) = delete;
-  Postings& operator=(const Postings&) = delete;
 
   /// New postings for `messages` messages of `call`, none of them posted yet; `as_record`: for other processes to read.
   std::span<Posting> take(size_t messages, const Call& call, int owner, bool as_record);

@@ -1,7 +1,6 @@
 #include "adjoin/comm/mpi/group.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -118,9 +117,7 @@ class Group::Turn {
 };
 
 std::shared_ptr<Group> Group::of_world(const std::shared_ptr<MpiShared>& shared) {
-  std::vector<int> all(static_cast<size_t>(shared->world_size));
-  std::iota(all.begin(), all.end(), 0);
-  auto world = std::make_shared<Group>(shared, ++shared->worlds_made, std::move(all));
+  auto world = std::make_shared<Group>(shared, ++shared->worlds_made, all_ranks(shared->world_size));
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &world->comm_), "MPI_Comm_dup");
   world->begin();
   return world;
@@ -169,9 +166,9 @@ void Group::begin() {
 std::shared_ptr<Group> Group::split(int color) const {
   MPI_Comm comm = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(comm_, color, rank_, &comm), "MPI_Comm_split");
-  std::vector<int> colors(world_ranks_.size()), members;
-  check_mpi(MPI_Allgather(&color, 1, MPI_INT, colors.data(), 1, MPI_INT, comm_), "MPI_Allgather");
+  const std::vector<int> colors = gather_all(comm_, color);
   if (comm == MPI_COMM_NULL) return nullptr;
+  std::vector<int> members;
   for (size_t rank = 0; rank < colors.size(); ++rank)
     if (colors[rank] == color) members.push_back(world_ranks_[rank]);
   auto part = std::make_shared<Group>(shared_, /*id=*/0, std::move(members));
@@ -189,12 +186,10 @@ void Group::make_parts() {
   check_mpi(MPI_Bcast(&leader, 1, MPI_INT, 0, own->comm_), "MPI_Bcast");
   const bool is_alone = own->world_ranks_.size() == 1;
   if (!is_alone) own->in_memory_ = ProcessWorld::make_group(shared_->host_world, own->comm_, own->world_ranks_);
-  std::vector<int> leader_of(world_ranks_.size()), itself(world_ranks_.size());
-  check_mpi(MPI_Allgather(&leader, 1, MPI_INT, leader_of.data(), 1, MPI_INT, comm_), "MPI_Allgather");
-  std::iota(itself.begin(), itself.end(), 0);
+  std::vector<int> leader_of = gather_all(comm_, leader);
   int all_have = is_alone || own->in_memory_ ? 1 : 0;
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &all_have, 1, MPI_INT, MPI_MIN, comm_), "MPI_Allreduce");
-  if (all_have == 0 || leader_of == itself) return;
+  if (all_have == 0 || leader_of == all_ranks(std::ssize(leader_of))) return;
   auto leaders = split(leader == rank_ ? 0 : MPI_UNDEFINED);
   parts_ = std::make_unique<HostParts>(
       HostParts{is_alone ? nullptr : own, std::move(leaders), std::move(leader_of), leader});

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "adjoin/base/not_copied.hpp"
 #include "adjoin/base/thread_owner.hpp"
 #include "adjoin/comm/host/group.hpp"
 #include "adjoin/comm/mpi/host_parts.hpp"
@@ -38,7 +39,7 @@ class Agent {
 };
 
 /// Shows a call to the watchdog for as long as this object lives.
-class Watched {
+class Watched : NotCopied {
  public:
   /// all: a whole call. end: waiting for the end of a send whose beginning was watched before; this needs no peer to
   /// act.
@@ -48,8 +49,6 @@ class Watched {
   /// Cost: some tens of nanoseconds: some twenty stores, and a few more for each message
   Watched(const Agent& agent, const GroupEntry* group, const Call& call, Part part = Part::all);
   ~Watched();
-  Watched(const Watched&) = delete;
-  Watched& operator=(const Watched&) = delete;
 
  private:
   void add_to(std::atomic<uint64_t> Count::*counted, int64_t number = 1);

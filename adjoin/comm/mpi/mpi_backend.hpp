@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "adjoin/base/not_copied.hpp"
 #include "adjoin/comm/contract/backend.hpp"
 #include "adjoin/comm/contract/host_memory.hpp"
 
@@ -39,13 +40,11 @@ bool mpi_job_fails() noexcept;
 
 /// Keeps MPI running for as long as it lives: initialises it where it is not initialised (and then finalises it), at thread
 /// level multiple where the library offers that. Called on all ranks of the job together.
-class MpiSession {
+class MpiSession : NotCopied {
  public:
   explicit MpiSession(const MpiOptions& options = {});
   /// leave(), where that was not called.
   ~MpiSession();
-  MpiSession(const MpiSession&) = delete;
-  MpiSession& operator=(const MpiSession&) = delete;
 
   /// All ranks of the job. Groups within a host work in memory that its processes share, where they do; otherwise collectives
   /// are MPI's own. A send is synchronous. One process of each host watches the pending calls of all its processes. It reports

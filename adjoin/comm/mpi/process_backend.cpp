@@ -46,11 +46,10 @@ void ProcessBackend::run_collective(const Call& call) {
 }
 
 /// The wait for the end of the send is watched.
-class ProcessBackend::WatchedSend final : public PendingSend {
+class ProcessBackend::WatchedSend final : public OwnSend {
  public:
   WatchedSend(std::shared_ptr<ProcessBackend> backend, const Message& message, const Call& call)
-      : backend_(std::move(backend)), message_(message), call_(call) {
-    call_.messages = {&message_, 1};
+      : OwnSend(message, call), backend_(std::move(backend)) {
     const Watched watched(*backend_->agent_, backend_->group_->entry(), call_);
     sending_ = backend_->HostBackend::begin_send(message_, call_);
   }
@@ -64,10 +63,7 @@ class ProcessBackend::WatchedSend final : public PendingSend {
   bool done() override { return sending_->done(); }
 
  private:
-  const ProcessOwner process_;
   const std::shared_ptr<ProcessBackend> backend_;
-  const Message message_;
-  Call call_;
   std::unique_ptr<PendingSend> sending_;
 };
 

@@ -85,8 +85,7 @@ std::string share_host_memory(MPI_Comm host) {
   SharedFile::Address mine;
   failure = failure_of_all(host, [&] { mine = memory->make_part(own); });
   if (!failure.empty()) return failure;
-  std::vector<SharedFile::Address> parts(static_cast<size_t>(processes));
-  check_mpi(MPI_Allgather(&mine, sizeof(mine), MPI_BYTE, parts.data(), sizeof(mine), MPI_BYTE, host), "MPI_Allgather");
+  const std::vector<SharedFile::Address> parts = gather_all(host, mine);
   failure = failure_of_all(host, [&] { memory->attach(parts); });
   if (failure.empty()) SharedMemory::keep(std::move(memory));
   return failure;

@@ -95,11 +95,10 @@ void MpiShared::begin() {
     check_mpi(MPI_Comm_split(whole, rank / options.ranks_of_a_host, rank, &host), "MPI_Comm_split");
     MPI_Comm_free(&whole);
   }
-  host_of.resize(static_cast<size_t>(world_size));
   int first = world_rank;
   check_mpi(MPI_Comm_set_errhandler(host, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check_mpi(MPI_Bcast(&first, 1, MPI_INT, 0, host), "MPI_Bcast");
-  check_mpi(MPI_Allgather(&first, 1, MPI_INT, host_of.data(), 1, MPI_INT, MPI_COMM_WORLD), "MPI_Allgather");
+  host_of = gather_all(MPI_COMM_WORLD, first);
   await_failures();
   share_table(host);
   share_tensors(host);

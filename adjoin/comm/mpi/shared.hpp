@@ -31,6 +31,15 @@ void check_mpi(int code, std::string_view call);
 int rank_in(MPI_Comm comm);
 int ranks_in(MPI_Comm comm);
 
+/// The value of every rank, in the order of ranks.
+template <class T>
+std::vector<T> gather_all(MPI_Comm comm, const T& mine) {
+  std::vector<T> all(static_cast<size_t>(ranks_in(comm)));
+  constexpr int kBytes = sizeof(T);
+  check_mpi(MPI_Allgather(&mine, kBytes, MPI_BYTE, all.data(), kBytes, MPI_BYTE, comm), "MPI_Allgather");
+  return all;
+}
+
 /// Whether this process may call MPI; never in the child of a fork.
 bool mpi_is_alive();
 

@@ -38,20 +38,12 @@ void check_error(const Message& message, int error, const Call& call) {
   check_mpi(error, call.name);
 }
 
-/// The value of every rank, in the order of ranks.
-template <class T>
-std::vector<T> gather_all(const Group& group, const T& mine) {
-  std::vector<T> all(group.world_ranks().size());
-  constexpr int kBytes = sizeof(T);
-  check_mpi(MPI_Allgather(&mine, kBytes, MPI_BYTE, all.data(), kBytes, MPI_BYTE, group.comm()), "MPI_Allgather");
-  return all;
-}
-
 [[noreturn]] void throw_mismatch(const Group& group, const Call& call) {
   std::array<char, 256> mine{};
   describe(call).copy(mine.data(), mine.size() - 1);
   std::vector<diagnosis::Line> calls;
-  for (const auto& text : gather_all(group, mine)) calls.push_back({group.world_ranks()[calls.size()], text.data()});
+  for (const auto& text : gather_all(group.comm(), mine))
+    calls.push_back({group.world_ranks()[calls.size()], text.data()});
   throw CommunicationError("mismatched collectives" +
                            diagnosis::group_name(group.world_ranks(), group.shared()->world_size) + ":" +
                            diagnosis::list_of(calls));
@@ -62,7 +54,7 @@ bool counts_fit(const Group& group, const Call& call) {
   std::vector<int64_t> sent_to_me(call.counts.size());
   check_mpi(MPI_Alltoall(call.counts.data(), 1, MPI_INT64_T, sent_to_me.data(), 1, MPI_INT64_T, group.comm()),
             "MPI_Alltoall");
-  const auto fit = gather_all(group, static_cast<char>(std::ranges::equal(sent_to_me, call.receive_counts)));
+  const auto fit = gather_all(group.comm(), static_cast<char>(std::ranges::equal(sent_to_me, call.receive_counts)));
   return std::ranges::count(fit, 0) == 0;
 }
 
@@ -89,11 +81,10 @@ void Transport::exchange(std::span<const Message> messages, const Call& call) {
   carry(messages, call);
 }
 
-class Transport::PostedSend final : public PendingSend {
+class Transport::PostedSend final : public OwnSend {
  public:
   PostedSend(std::shared_ptr<Transport> transport, const Message& message, const Call& call)
-      : transport_(std::move(transport)), message_(message), call_(call) {
-    call_.messages = {&message_, 1};
+      : OwnSend(message, call), transport_(std::move(transport)) {
     transport_->group_->shared()->sends.fetch_add(1);
     const Watched watched(*transport_->agent_, transport_->group_->entry(), call_);
     if (transport_->options_.checked) transport_->post_header(message_, header_, requests_[1]);
@@ -131,10 +122,7 @@ class Transport::PostedSend final : public PendingSend {
     return codes[0] != MPI_SUCCESS ? codes[0] : codes[1];
   }
 
-  const ProcessOwner process_;
   const std::shared_ptr<Transport> transport_;
-  const Message message_;
-  Call call_;
   Header header_;
   MPI_Request requests_[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};  // of the message, and of its header
 };
@@ -215,7 +203,7 @@ void Transport::check_what_came(const Message& message, size_t place, const Call
 
 void Transport::check_all_call_alike(const Call& call) const {
   const Group& group = *group_;
-  const std::vector<Signature> all = gather_all(group, signature_of(call));
+  const std::vector<Signature> all = gather_all(group.comm(), signature_of(call));
   const bool agree = std::ranges::all_of(all, [&](const Signature& other) { return other == all[0]; });
   if (!agree || (call.collective == Collective::all_to_all && !counts_fit(group, call))) throw_mismatch(group, call);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "adjoin/base/element_type.hpp"
+#include "adjoin/base/not_copied.hpp"
 #include "adjoin/base/reduction.hpp"
 
 namespace adjoin::mpi {
@@ -19,13 +20,11 @@ MPI_Datatype type_of(ElementType type);
 MPI_Op operation_of(ElementType type, Reduction reduction);
 
 /// MPI's types of the boxes that were sent and received recently, so that a repeated exchange makes none.
-class BoxTypes {
+class BoxTypes : NotCopied {
  public:
   /// No MPI call counts more than `most` elements.
   explicit BoxTypes(int64_t most) : most_(most) {}
   ~BoxTypes();
-  BoxTypes(const BoxTypes&) = delete;
-  BoxTypes& operator=(const BoxTypes&) = delete;
 
   /// A box of strided memory as one element of a committed type. The type lives until kMost others have been requested.
   MPI_Datatype type_of(ElementType element, std::span<const int64_t> sizes, std::span<const int64_t> strides);

@@ -1,7 +1,6 @@
 #include "adjoin/comm/threads/thread_backend.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 namespace adjoin {
 
@@ -35,9 +34,7 @@ std::shared_ptr<Group> Group::subset(int rank, std::span<const int> ranks) {
 
 ThreadWorld::ThreadWorld(int ranks, std::chrono::milliseconds deadline, bool is_checked)
     : world(std::make_shared<threads::World>(ranks, deadline, is_checked)) {
-  std::vector<int> all(static_cast<size_t>(ranks));
-  std::iota(all.begin(), all.end(), 0);
-  group = threads::Group::make(world, std::move(all));
+  group = threads::Group::make(world, all_ranks(ranks));
   for (int rank = 0; rank < ranks; ++rank)
     agents.push_back(std::make_shared<threads::Agent>(
         world->detector(), rank, ranks == 1 ? threads::Agent::Kind::of_any_thread : threads::Agent::Kind::of_launch));

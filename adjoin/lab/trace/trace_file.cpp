@@ -6,13 +6,14 @@
 #include <string_view>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/not_copied.hpp"
 #include "adjoin/lab/trace/events.hpp"
 
 namespace adjoin::lab {
 namespace {
 
 /// The bytes of a gzip file, compressed while its text arrives in pieces.
-class GzipText {
+class GzipText : NotCopied {
  public:
   GzipText() {
     constexpr int kLevel = 3, kGzip = MAX_WBITS + 16, kMemory = 8;  // level 6 takes twice as long and saves a tenth
@@ -20,8 +21,6 @@ class GzipText {
       throw InternalError("zlib cannot begin to compress");
   }
   ~GzipText() { deflateEnd(&stream_); }
-  GzipText(const GzipText&) = delete;
-  GzipText& operator=(const GzipText&) = delete;
 
   /// `flush`: Z_FINISH after the last piece.
   void add(std::string_view text, int flush = Z_NO_FLUSH) {
