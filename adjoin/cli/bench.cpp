@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/cli/options.hpp"
+#include "adjoin/cli/output.hpp"
 #include "adjoin/task/grid_sizes.hpp"
 #include "adjoin/train/bench/benches.hpp"
 
@@ -20,27 +20,24 @@ void run_step(StepOptions& options) {
   options.bench.configuration = options.given->resolve();
   const train::BenchStepResult result = train::bench_step(options.bench);
   if (!prints()) return;
-  if (options.json) {
-    nlohmann::ordered_json json;
-    if (options.bench.steps > 0)
-      json = {{"step_seconds", result.step_seconds},
-              {"samples_per_second", result.samples_per_second},
-              {"matmul_fraction", result.matmul_fraction}};
-    if (result.bubble)
-      json.update({{"bubble", result.bubble->measured}, {"simulated_bubble", result.bubble->simulated}});
-    json["peak_memory_bytes"] = result.peak_memory_bytes;
-    std::printf("%s\n", json.dump().c_str());
-    return;
+  Report report{options.json};
+  for (const std::string& remark : train::remarks(options.bench.configuration)) report.text << remark << '\n';
+  const auto most = static_cast<double>(std::ranges::max(result.peak_memory_bytes));
+  report.text << fixed(most / (1 << 20), 1) << " MiB of tensors at most on a rank\n";
+  if (options.bench.steps > 0) {
+    report.json = {{"step_seconds", result.step_seconds},
+                   {"samples_per_second", result.samples_per_second},
+                   {"matmul_fraction", result.matmul_fraction}};
+    report.text << formatted("%.4f s a step   %.1f samples/s   %.0f %% of the speed of matrix products alone\n",
+                             result.step_seconds, result.samples_per_second, 100 * result.matmul_fraction);
   }
-  for (const std::string& remark : train::remarks(options.bench.configuration)) std::puts(remark.c_str());
-  const int64_t most = *std::max_element(result.peak_memory_bytes.begin(), result.peak_memory_bytes.end());
-  std::printf("%.1f MiB of tensors at most on a rank\n", static_cast<double>(most) / (1 << 20));
-  if (options.bench.steps > 0)
-    std::printf("%.4f s a step   %.1f samples/s   %.0f %% of the speed of matrix products alone\n", result.step_seconds,
-                result.samples_per_second, 100 * result.matmul_fraction);
-  if (result.bubble)
-    std::printf("bubble %.3f of the time, %.3f simulated with the measured costs of the stages\n",
-                result.bubble->measured, result.bubble->simulated);
+  if (const auto& bubble = result.bubble) {
+    report.json.update({{"bubble", bubble->measured}, {"simulated_bubble", bubble->simulated}});
+    report.text << formatted("bubble %.3f of the time, %.3f simulated with the measured costs of the stages\n",
+                             bubble->measured, bubble->simulated);
+  }
+  report.json["peak_memory_bytes"] = result.peak_memory_bytes;
+  report.print();
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 #include <algorithm>
-#include <cstdio>
 #include <limits>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -10,6 +8,7 @@
 #include "adjoin/base/text.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
+#include "adjoin/cli/output.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/lab/machine.hpp"
 #include "adjoin/lab/measure/collectives.hpp"
@@ -74,36 +73,25 @@ std::vector<Result> measure_all(const CollectiveOptions& options) {
   return results;
 }
 
-void print_json(const std::vector<Result>& results) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const Result& result : results)
-    rows.push_back({{"op", name(result.collective)},
-                    {"ranks", result.ranks},
-                    {"bytes", result.bytes},
-                    {"median_us", result.median_us},
-                    {"limit_us", result.limit_us}});
-  std::printf("%s\n", nlohmann::ordered_json{{"results", rows}}.dump().c_str());
-}
-
-void print_table(const std::vector<Result>& results) {
-  std::vector<std::vector<std::string>> rows{{"operation", "ranks", "size", "median", "bandwidth", "of limit"}};
-  for (const Result& result : results) {
-    const double bytes = static_cast<double>(result.bytes);
-    rows.push_back({std::string(name(result.collective)), std::to_string(result.ranks),
-                    result.bytes == 0 ? "-" : measure::text_of_bytes(result.bytes),
-                    fixed(result.median_us, 2) + " us"});
-    if (result.bytes > 0)
-      rows.back().insert(rows.back().end(), {fixed(bytes / result.median_us * 1e-3, 2) + " GB/s",
-                                             fixed(100 * result.limit_us / result.median_us, 0) + " %"});
-  }
-  std::fputs(table_text(rows, "lr").c_str(), stdout);
-}
-
 void run_collectives(const CollectiveOptions& options) {
   check_backend(options);
   const std::vector<Result> results = measure_all(options);
-  if (!prints()) return;
-  (options.json ? print_json : print_table)(results);
+  Report report{options.json};
+  report.table(report.json["results"], "lr", results.size(), [&](size_t i) -> Row {
+    const Result& result = results[i];
+    const auto if_bytes = [&](const std::string& text, const char* none = "") {
+      return result.bytes > 0 ? text : none;
+    };
+    const double bandwidth = static_cast<double>(result.bytes) / result.median_us * 1e-3;
+    return {
+        {"operation=op", name(result.collective)},
+        {"ranks", result.ranks},
+        {"size=bytes", result.bytes, if_bytes(measure::text_of_bytes(result.bytes), "-")},
+        {"median=median_us", result.median_us, fixed(result.median_us, 2) + " us"},
+        {"bandwidth=", if_bytes(fixed(bandwidth, 2) + " GB/s")},
+        {"of limit=limit_us", result.limit_us, if_bytes(fixed(100 * result.limit_us / result.median_us, 0) + " %")}};
+  });
+  report.print();
 }
 
 }  // namespace

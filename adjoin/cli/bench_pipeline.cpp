@@ -32,22 +32,22 @@ void run_bench_pipeline(const BenchPipelineCommand& command) {
   bench.schedule = schedule_from(options).schedule;
   bench.costs = {options.costs.forward / kSecond, options.costs.input / kSecond, options.costs.weight / kSecond};
   const train::BenchPipelineResult result = train::bench_pipeline(bench);
-  if (!prints()) return;
-  const double ratio = result.measured / result.simulated;
-  if (command.json) {
-    const nlohmann::ordered_json json = {{"schedule", options.schedule},
-                                         {"ranks", bench.schedule.ranks()},
-                                         {"stages", bench.schedule.stages},
-                                         {"microbatches", bench.schedule.micro_batches},
-                                         {"measured_seconds", result.measured},
-                                         {"simulated_seconds", result.simulated},
-                                         {"ratio", result.simulated > 0 ? nlohmann::ordered_json(ratio) : nullptr}};
-    write_line(json_line(json));
-    return;
+  Report report{command.json};
+  report.json = {{"schedule", options.schedule},
+                 {"ranks", bench.schedule.ranks()},
+                 {"stages", bench.schedule.stages},
+                 {"microbatches", bench.schedule.micro_batches},
+                 {"measured_seconds", result.measured},
+                 {"simulated_seconds", result.simulated},
+                 {"ratio", nullptr}};
+  report.text << title_of(options.schedule, bench.schedule)
+              << formatted("\nmeasured   %.4f s\nsimulated  %.4f s\n", result.measured, result.simulated);
+  if (result.simulated > 0) {
+    const double ratio = result.measured / result.simulated;
+    report.json["ratio"] = ratio;
+    report.text << "ratio      " << fixed(ratio, 3) << '\n';
   }
-  std::printf("%s\nmeasured   %.4f s\nsimulated  %.4f s\n",
-              shown_text(title_of(options.schedule, bench.schedule)).c_str(), result.measured, result.simulated);
-  if (result.simulated > 0) std::printf("ratio      %.3f\n", ratio);
+  report.print();
 }
 
 }  // namespace

@@ -1,10 +1,7 @@
-#include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
-#include "adjoin/base/utf8.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/cli/output.hpp"
 #include "adjoin/train/checkpoint_report.hpp"
@@ -17,35 +14,23 @@ struct CheckpointOptions {
   bool verify = false, json = false;
 };
 
-void print(const std::vector<train::CheckpointReport>& reports, bool verified) {
-  std::vector<std::vector<std::string>> rows{{"step", "bytes", "layout", ""}};
-  for (const train::CheckpointReport& report : reports)
-    rows.push_back({std::to_string(report.step), grouped(report.bytes), report.layout.empty() ? "-" : report.layout,
-                    !report.damage.empty() ? "damaged"
-                    : verified             ? "verified"
-                                           : ""});
-  std::fputs(table_text(rows, "rrll").c_str(), stdout);
-}
-
-nlohmann::ordered_json to_json(const std::vector<train::CheckpointReport>& reports) {
-  nlohmann::ordered_json checkpoints = nlohmann::ordered_json::array();
-  for (const train::CheckpointReport& report : reports)
-    checkpoints.push_back({{"step", report.step},
-                           {"folder", report.folder.string()},
-                           {"bytes", report.bytes},
-                           {"layout", report.layout},
-                           {"damage", or_null(report.damage)}});
-  return checkpoints;
-}
-
 void run_checkpoint(const CheckpointOptions& options) {
-  const auto reports = train::report_checkpoints(options.run, options.verify);
-  if (prints() && options.json) write_line(json_line(to_json(reports)));
-  if (prints() && !options.json) print(reports, options.verify);
+  const auto checkpoints = train::report_checkpoints(options.run, options.verify);
+  Report report{options.json};
+  report.table(report.json, "rrll", checkpoints.size(), [&](size_t i) -> Row {
+    const train::CheckpointReport& c = checkpoints[i];
+    const std::string state = !c.damage.empty() ? "damaged" : options.verify ? "verified" : "";
+    return {{"step", c.step},
+            {"=folder", c.folder.string()},
+            {"bytes", c.bytes, grouped(c.bytes)},
+            {"layout", c.layout, c.layout.empty() ? "-" : c.layout},
+            {" =damage", or_null(c.damage), state}};
+  });
+  report.print();
   flush_output();
   std::string causes;
-  for (const train::CheckpointReport& report : reports)
-    if (!report.damage.empty()) causes += (causes.empty() ? "" : "; ") + report.damage;
+  for (const train::CheckpointReport& c : checkpoints)
+    if (!c.damage.empty()) causes += (causes.empty() ? "" : "; ") + c.damage;
   require(causes.empty(), causes);
 }
 

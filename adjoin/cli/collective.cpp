@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <optional>
 
@@ -36,11 +35,8 @@ Collective collective_of(const LabOptions& options) {
 
 double seconds_of(const std::optional<double>& given, double otherwise, const char* option) {
   const double seconds = given.value_or(otherwise);
-  require(seconds >= 0 && seconds <= 1e6, [&] {  // a NaN fails too
-    char text[32];
-    std::snprintf(text, sizeof text, "%g", seconds);
-    return std::string(option) + " is " + text + ", expected 0 to 1000000";
-  });
+  require(seconds >= 0 && seconds <= 1e6,  // a NaN fails too
+          [&] { return formatted("%s is %g, expected 0 to 1000000", option, seconds); });
   return seconds;
 }
 
@@ -104,7 +100,7 @@ void run_comparison(const LabOptions& options, Collective collective) {
   for (const int64_t ranks : numbers_of(options.ranks, "--ranks", 1, most))
     for (const int64_t bytes : sizes)
       contests.push_back(lab::compare(collective, static_cast<int>(ranks), bytes, chunk, network));
-  (options.json ? print_contests_json : print_contests)(contests, collective, network);
+  report_of(contests, collective, network, options.json).print();
 }
 
 void run_one(const LabOptions& options, Collective collective) {
@@ -128,7 +124,7 @@ void run_one(const LabOptions& options, Collective collective) {
   set_chunk(exercise, options, algorithm);
   const Outcome outcome = find_out(exercise, algorithm, bytes, runs, network, !options.svg.empty());
   if (!options.svg.empty()) write_svg(outcome, options.svg);
-  (options.json ? print_outcome_json : print_outcome)(outcome);
+  report_of(outcome, options.json).print();
   if (outcome.trial && !outcome.trial->is_right)
     throw InternalError(options.operation + " by " + algorithm + ": the ranks do not hold what they should");
 }

@@ -3,8 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <nlohmann/json.hpp>
+#include <iomanip>
 
 #include "adjoin/base/terminal.hpp"
 #include "adjoin/base/text.hpp"
@@ -41,45 +40,30 @@ std::string heading_of(const Outcome& outcome) {
 }
 
 std::string text_of(const algorithm::Network& network) {
-  char text[96];
-  std::snprintf(text, sizeof text, "alpha %g s a message, beta %g s a byte", network.alpha, network.beta);
-  return text;
+  return formatted("alpha %g s a message, beta %g s a byte", network.alpha, network.beta);
 }
 
-void print_messages(const lab::Recording& recording) {
+void print_messages(std::ostream& out, const lab::Recording& recording) {
   if (recording.messages.size() > kMostListed) {
-    std::printf("\n%zu messages, more than are listed\n", recording.messages.size());
+    out << '\n' << recording.messages.size() << " messages, more than are listed\n";
     return;
   }
-  std::printf("\n%s", recording.messages.empty() ? "no messages\n" : "");
+  out << (recording.messages.empty() ? "\nno messages\n" : "\n");
   for (const lab::RecordedMessage& message : recording.messages)
-    std::printf("step %-4ld %4d -> %-4d %10ld bytes\n", static_cast<long>(message.step), message.from, message.to,
-                static_cast<long>(message.bytes));
+    out << formatted("step %-4ld %4d -> %-4d %10ld bytes\n", static_cast<long>(message.step), message.from, message.to,
+                     static_cast<long>(message.bytes));
 }
 
-void print_totals(const Outcome& outcome) {
-  std::printf("\nrank      sent  received    bytes sent  bytes received\n");
-  for (size_t r = 0; r < outcome.totals.size(); ++r) {
-    const Totals& total = outcome.totals[r];
-    std::printf("%4zu  %8ld  %8ld  %12ld  %14ld\n", r, static_cast<long>(total.sent), static_cast<long>(total.received),
-                static_cast<long>(total.bytes_sent), static_cast<long>(total.bytes_received));
-  }
-}
-
-void print_held(const lab::Values& held) {
-  if (held.empty()) std::printf(" nothing");
-  for (size_t i = 0; i < std::min(held.size(), kElementsShown); ++i) std::printf(" %ld", static_cast<long>(held[i]));
-  if (held.size() > kElementsShown) std::printf(" … (%zu elements)", held.size());
-}
-
-void print_result(const Outcome& outcome) {
+void print_result(std::ostream& out, const Outcome& outcome) {
   const lab::Trial& trial = *outcome.trial;
-  std::printf("\nThe result is %s.\n", trial.is_right ? "right" : "WRONG");
+  out << "\nThe result is " << (trial.is_right ? "right" : "WRONG") << ".\n";
   if (outcome.exercise.collective == Collective::barrier || trial.held.size() > kMostShown) return;
   for (size_t r = 0; r < trial.held.size(); ++r) {
-    std::printf("rank %2zu holds", r);
-    print_held(trial.held[r]);
-    std::printf("\n");
+    const lab::Values& held = trial.held[r];
+    out << "rank " << std::setw(2) << r << " holds" << (held.empty() ? " nothing" : "");
+    for (size_t i = 0; i < std::min(held.size(), kElementsShown); ++i) out << ' ' << held[i];
+    if (held.size() > kElementsShown) out << " … (" << held.size() << " elements)";
+    out << '\n';
   }
 }
 
@@ -87,10 +71,31 @@ std::string text_of(const lab::Contender& contender) {
   return std::string(contender.algorithm) + " " + text_of_seconds(contender.seconds);
 }
 
-nlohmann::ordered_json json_of(const lab::Contender& contender) {
-  nlohmann::ordered_json json = {{"algorithm", contender.algorithm}, {"seconds", contender.seconds}};
+Json json_of(const lab::Contender& contender) {
+  Json json = {{"algorithm", contender.algorithm}, {"seconds", contender.seconds}};
   if (contender.chunk > 0) json["chunk"] = contender.chunk;
   return json;
+}
+
+/// As many sizes as the page has room for, then the next.
+void print_quickest(std::ostream& out, std::span<const lab::Contest> contests) {
+  constexpr int kWidth = 22, kRanksWidth = 6;
+  const auto rows_end = std::find_if(contests.begin(), contests.end(),
+                                     [&](const lab::Contest& contest) { return contest.ranks != contests[0].ranks; });
+  const auto sizes = static_cast<size_t>(rows_end - contests.begin());
+  const int terminal = terminal_columns(STDOUT_FILENO), page = terminal > 0 ? terminal : int{kPage};
+  const auto at_once = static_cast<size_t>(std::max(1, (page - kRanksWidth) / (kWidth + 2)));
+  for (size_t first = 0; first < sizes; first += at_once) {
+    const size_t end = std::min(first + at_once, sizes);
+    out << (first > 0 ? "\n" : "") << std::setw(kRanksWidth) << "ranks";
+    for (size_t i = first; i < end; ++i) out << "  " << std::setw(kWidth) << text_of_bytes(contests[i].bytes);
+    for (size_t row = 0; row < contests.size(); row += sizes) {
+      out << '\n' << std::setw(kRanksWidth) << contests[row].ranks;
+      for (size_t i = row + first; i < row + end; ++i)
+        out << "  " << std::setw(kWidth) << text_of(contests[i].contenders.front());
+    }
+    out << '\n';
+  }
 }
 
 }  // namespace
@@ -115,32 +120,31 @@ Outcome find_out(const lab::Exercise& exercise, const std::string& algorithm, in
   return outcome;
 }
 
-void print_outcome(const Outcome& outcome) {
-  std::printf("%s\n", heading_of(outcome).c_str());
-  if (outcome.trial) print_messages(outcome.trial->recording);
-  print_totals(outcome);
-  if (outcome.trial) print_result(outcome);
-  std::printf("\n%s\n", counted(outcome.steps, "step").c_str());
+Report report_of(const Outcome& outcome, bool as_json) {
+  Report report{as_json};
+  report.text << heading_of(outcome) << '\n';
+  if (outcome.trial) print_messages(report.text, outcome.trial->recording);
+  report.text << '\n';
+  report.table(report.json["ranks"], "r", outcome.totals.size(), [&](size_t r) -> Row {
+    const Totals& total = outcome.totals[r];
+    return {{"rank", r},
+            {"    sent=sent", total.sent},
+            {"received", total.received},
+            {"  bytes sent=bytes_sent", total.bytes_sent},
+            {"bytes received=bytes_received", total.bytes_received}};
+  });
+  if (outcome.trial) print_result(report.text, outcome);
+  report.text << '\n' << counted(outcome.steps, "step") << '\n';
   if (outcome.trial)
-    std::printf("%s on threads (measured)\n", text_of_seconds(outcome.trial->seconds).c_str());
+    report.text << text_of_seconds(outcome.trial->seconds) << " on threads (measured)\n";
   else
-    std::printf("not run: so many ranks are simulated only\n");
+    report.text << "not run: so many ranks are simulated only\n";
   if (outcome.network)
-    std::printf("%s on a network of %s (simulated)\n", text_of_seconds(outcome.simulated_seconds).c_str(),
-                text_of(*outcome.network).c_str());
-}
-
-void print_outcome_json(const Outcome& outcome) {
-  nlohmann::ordered_json json = {{"ranks", nlohmann::ordered_json::array()}};
-  for (size_t r = 0; r < outcome.totals.size(); ++r)
-    json["ranks"].push_back({{"rank", r},
-                             {"sent", outcome.totals[r].sent},
-                             {"received", outcome.totals[r].received},
-                             {"bytes_sent", outcome.totals[r].bytes_sent},
-                             {"bytes_received", outcome.totals[r].bytes_received}});
-  json["steps"] = outcome.steps;
-  json["seconds"] = outcome.network ? outcome.simulated_seconds : outcome.trial->seconds;
-  std::printf("%s\n", json.dump().c_str());
+    report.text << text_of_seconds(outcome.simulated_seconds) << " on a network of " << text_of(*outcome.network)
+                << " (simulated)\n";
+  report.json["steps"] = outcome.steps;
+  report.json["seconds"] = outcome.network ? outcome.simulated_seconds : outcome.trial->seconds;
+  return report;
 }
 
 void write_svg(const Outcome& outcome, const std::string& path) {
@@ -152,39 +156,19 @@ void write_svg(const Outcome& outcome, const std::string& path) {
   train::write_atomically(path, lab::svg_of(diagram));
 }
 
-void print_contests(std::span<const lab::Contest> contests, Collective collective, const algorithm::Network& network) {
-  std::printf("The quickest %s by formula: %s\n\n", std::string(name(collective)).c_str(), text_of(network).c_str());
-  constexpr size_t kWidth = 22, kRanksWidth = 6;
-  const auto rows_end = std::find_if(contests.begin(), contests.end(),
-                                     [&](const lab::Contest& contest) { return contest.ranks != contests[0].ranks; });
-  const auto sizes = static_cast<size_t>(rows_end - contests.begin());
-  const int terminal = terminal_columns(STDOUT_FILENO);
-  const size_t page = terminal > 0 ? static_cast<size_t>(terminal) : kPage;
-  const size_t at_once = std::max<size_t>(1, (std::max(page, kRanksWidth) - kRanksWidth) / (kWidth + 2));
-  for (size_t first = 0; first < sizes; first += at_once) {  // as many sizes as the page has room for, then the next
-    const size_t end = std::min(first + at_once, sizes);
-    std::printf("%s%*s", first > 0 ? "\n" : "", int{kRanksWidth}, "ranks");
-    for (size_t i = first; i < end; ++i) std::printf("  %*s", int{kWidth}, text_of_bytes(contests[i].bytes).c_str());
-    for (size_t row = 0; row < contests.size(); row += sizes) {
-      std::printf("\n%*d", int{kRanksWidth}, contests[row].ranks);
-      for (size_t i = row + first; i < row + end; ++i)
-        std::printf("  %*s", int{kWidth}, text_of(contests[i].contenders.front()).c_str());
-    }
-    std::printf("\n");
-  }
-}
-
-void print_contests_json(std::span<const lab::Contest> contests, Collective collective,
-                         const algorithm::Network& network) {
-  nlohmann::ordered_json json = {{"operation", name(collective)}, {"alpha", network.alpha}, {"beta", network.beta}};
-  json["results"] = nlohmann::ordered_json::array();
-  for (const lab::Contest& contest : contests) {
-    nlohmann::ordered_json result = {{"ranks", contest.ranks}, {"bytes", contest.bytes}};
+Report report_of(std::span<const lab::Contest> contests, Collective collective, const algorithm::Network& network,
+                 bool as_json) {
+  Report report{as_json};
+  report.text << "The quickest " << name(collective) << " by formula: " << text_of(network) << "\n\n";
+  print_quickest(report.text, contests);
+  report.json = {{"operation", name(collective)}, {"alpha", network.alpha}, {"beta", network.beta}};
+  report.json["results"] = list_of(contests, [](const lab::Contest& contest) {
+    Json result = {{"ranks", contest.ranks}, {"bytes", contest.bytes}};
     result.update(json_of(contest.contenders.front()));
-    for (const lab::Contender& contender : contest.contenders) result["all"].push_back(json_of(contender));
-    json["results"].push_back(std::move(result));
-  }
-  std::printf("%s\n", json.dump().c_str());
+    result["all"] = list_of(contest.contenders, [](const lab::Contender& contender) { return json_of(contender); });
+    return result;
+  });
+  return report;
 }
 
 }  // namespace adjoin::cli

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "adjoin/cli/output.hpp"
 #include "adjoin/comm/algorithm/catalogue.hpp"
 #include "adjoin/lab/comparison.hpp"
 #include "adjoin/lab/exercise.hpp"
@@ -36,13 +37,11 @@ struct Outcome {
 Outcome find_out(const lab::Exercise& exercise, const std::string& algorithm, int64_t bytes, bool runs,
                  const std::optional<algorithm::Network>& network, bool is_to_be_drawn);
 
-void print_outcome(const Outcome& outcome);
-void print_outcome_json(const Outcome& outcome);
+Report report_of(const Outcome& outcome, bool as_json);
+Report report_of(std::span<const lab::Contest> contests, Collective collective, const algorithm::Network& network,
+                 bool as_json);
+
 /// Throws: IoError where the file cannot be written.
 void write_svg(const Outcome& outcome, const std::string& path);
-
-void print_contests(std::span<const lab::Contest> contests, Collective collective, const algorithm::Network& network);
-void print_contests_json(std::span<const lab::Contest> contests, Collective collective,
-                         const algorithm::Network& network);
 
 }  // namespace adjoin::cli

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <iostream>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "adjoin/base/error.hpp"
@@ -131,7 +130,9 @@ void run_doctor(const DoctorOptions& options) {
   });
   const HostMemory host_memory = host_memory_of(options.host_memory);
   const Facts facts = facts_of_this_process();
-  if (prints() && !options.json) print(std::cout, facts), std::cout.flush();
+  Report report{options.json};
+  add(report, facts);
+  report.print_text();
   Diagnosis diagnosis;
   {
     Deadline deadline(options.timeout);
@@ -141,13 +142,8 @@ void run_doctor(const DoctorOptions& options) {
     };
     launch(ranks, work, {.host_memory = host_memory});
   }
-  if (prints()) {
-    if (options.json)
-      std::cout << to_json(facts, diagnosis).dump() << '\n';
-    else
-      print(std::cout, diagnosis);
-    std::cout.flush();
-  }
+  add(report, diagnosis);
+  report.print();
   const std::string failed = failed_operations(diagnosis);
   if (!failed.empty()) throw CommunicationError("these operations failed: " + failed);
 }

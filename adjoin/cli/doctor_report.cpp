@@ -1,12 +1,9 @@
 #include "adjoin/cli/doctor_report.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <iomanip>
-#include <nlohmann/json.hpp>
 #include <ostream>
-#include <sstream>
 #include <string_view>
 
 #include "adjoin/base/text.hpp"
@@ -18,9 +15,7 @@ namespace adjoin::cli {
 namespace {
 
 std::string gibibytes(int64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f GiB", static_cast<double>(bytes) / (1 << 30));
-  return text;
+  return formatted("%.1f GiB", static_cast<double>(bytes) / (1 << 30));
 }
 
 void print_row(std::ostream& out, std::string_view name, const std::string& text) {
@@ -77,8 +72,9 @@ Facts facts_of_this_process() {
           .warning = start_warning(machine)};
 }
 
-void print(std::ostream& out, const Facts& facts) {
+void add(Report& report, const Facts& facts) {
   const Machine& m = facts.machine;
+  std::ostream& out = report.text;
   print_row(out, "host", m.host);
   print_row(out, "cores",
             std::to_string(m.usable_cores) + " usable of " + std::to_string(m.cores) + ", " +
@@ -92,9 +88,22 @@ void print(std::ostream& out, const Facts& facts) {
   print_row(out, "LibTorch",
             facts.libtorch_version + ", " + counted(facts.libtorch_threads, "thread") + ", " + facts.libtorch_simd);
   if (!facts.warning.empty()) print_row(out, "warning", facts.warning);
+  report.json = {
+      {"host", m.host},
+      {"cores", m.cores},
+      {"usable_cores", m.usable_cores},
+      {"numa_nodes", m.numa_nodes},
+      {"simd", m.simd},
+      {"memory_bytes", m.memory},
+      {"memory_limit_bytes", m.memory_limit > 0 ? Json(m.memory_limit) : nullptr},
+      {"mpi", {{"library", facts.mpi_library}, {"started_by", or_null(facts.started_by)}}},
+      {"libtorch",
+       {{"version", facts.libtorch_version}, {"threads", facts.libtorch_threads}, {"simd", facts.libtorch_simd}}},
+      {"warning", or_null(facts.warning)}};
 }
 
-void print(std::ostream& out, const Diagnosis& d) {
+void add(Report& report, const Diagnosis& d) {
+  std::ostream& out = report.text;
   const auto hosts = static_cast<int64_t>(d.hosts.size());
   if (d.backend == "threads") {
     print_row(out, "ranks", counted(d.ranks, "thread") + " of this process");
@@ -110,45 +119,25 @@ void print(std::ostream& out, const Diagnosis& d) {
     out << (operation.ok() ? "ok" : "FAILED  ") << operation.failure << '\n';
   }
   const auto good = std::count_if(d.operations.begin(), d.operations.end(), [](const auto& o) { return o.ok(); });
-  char seconds[32];
-  std::snprintf(seconds, sizeof seconds, "%.2f s", d.seconds);
-  out << good << " of " << d.operations.size() << " operations ok in " << seconds << '\n';
-}
-
-nlohmann::ordered_json to_json(const Facts& facts, const Diagnosis& d) {
-  const Machine& m = facts.machine;
-  nlohmann::ordered_json hosts = nlohmann::ordered_json::array(), operations = hosts;
-  for (const Host& host : d.hosts)
-    hosts.push_back({{"host", host.name},
-                     {"ranks", host.ranks},
-                     {"usable_cores", host.usable_cores},
-                     {"memory_bytes", host.memory},
-                     {"ranks_sharing_memory", host.sharing},
-                     {"why_no_host_memory", or_null(host.why_none)}});
-  for (const SelfTestResult& operation : d.operations)
-    operations.push_back(
-        {{"operation", operation.operation}, {"ok", operation.ok()}, {"failure", or_null(operation.failure)}});
-  const bool ok = std::all_of(d.operations.begin(), d.operations.end(), [](const auto& o) { return o.ok(); });
-  return {{"host", m.host},
-          {"cores", m.cores},
-          {"usable_cores", m.usable_cores},
-          {"numa_nodes", m.numa_nodes},
-          {"simd", m.simd},
-          {"memory_bytes", m.memory},
-          {"memory_limit_bytes", m.memory_limit > 0 ? nlohmann::ordered_json(m.memory_limit) : nullptr},
-          {"mpi",
-           {{"library", facts.mpi_library},
-            {"started_by", or_null(facts.started_by)},
-            {"thread_level", or_null(d.mpi_thread_level)}}},
-          {"libtorch",
-           {{"version", facts.libtorch_version}, {"threads", facts.libtorch_threads}, {"simd", facts.libtorch_simd}}},
-          {"warning", or_null(facts.warning)},
-          {"backend", d.backend},
-          {"ranks", d.ranks},
-          {"hosts", hosts},
-          {"operations", operations},
-          {"seconds", d.seconds},
-          {"ok", ok}};
+  out << good << " of " << d.operations.size() << " operations ok in " << fixed(d.seconds, 2) << " s\n";
+  const auto host_json = [](const Host& host) -> Json {
+    return {{"host", host.name},
+            {"ranks", host.ranks},
+            {"usable_cores", host.usable_cores},
+            {"memory_bytes", host.memory},
+            {"ranks_sharing_memory", host.sharing},
+            {"why_no_host_memory", or_null(host.why_none)}};
+  };
+  const auto operation_json = [](const SelfTestResult& operation) -> Json {
+    return {{"operation", operation.operation}, {"ok", operation.ok()}, {"failure", or_null(operation.failure)}};
+  };
+  report.json["mpi"]["thread_level"] = or_null(d.mpi_thread_level);
+  report.json.update({{"backend", d.backend},
+                      {"ranks", d.ranks},
+                      {"hosts", list_of(d.hosts, host_json)},
+                      {"operations", list_of(d.operations, operation_json)},
+                      {"seconds", d.seconds},
+                      {"ok", good == std::ssize(d.operations)}});
 }
 
 }  // namespace adjoin::cli

@@ -1,10 +1,9 @@
 #pragma once
 
-#include <iosfwd>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "adjoin/cli/output.hpp"
 #include "adjoin/lab/machine.hpp"
 #include "adjoin/lab/self_test.hpp"
 
@@ -41,8 +40,8 @@ struct Diagnosis {
 
 Facts facts_of_this_process();
 
-void print(std::ostream& out, const Facts& facts);
-void print(std::ostream& out, const Diagnosis& diagnosis);
-nlohmann::ordered_json to_json(const Facts& facts, const Diagnosis& diagnosis);
+/// The facts come first.
+void add(Report& report, const Facts& facts);
+void add(Report& report, const Diagnosis& diagnosis);
 
 }  // namespace adjoin::cli

@@ -1,6 +1,3 @@
-#include <cstdio>
-#include <nlohmann/json.hpp>
-
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/cli/options.hpp"
@@ -14,30 +11,26 @@ struct Options : train::EvaluateOptions {
   bool json = false;
 };
 
-nlohmann::ordered_json to_json(const train::EvaluationResult& result) {
-  const train::Evaluation& evaluation = result.evaluation;
-  nlohmann::ordered_json json = {{"samples", result.samples}, {"loss", evaluation.loss}};
-  for (const train::Measure& measure : evaluation.measures) json[measure.name] = measure.value;
-  if (!evaluation.expert_rows.empty()) json["expert_rows"] = evaluation.expert_rows;
-  json["seconds"] = result.seconds;
-  json.update(result.details);
-  if (!result.texts.empty()) json["texts"] = result.texts;
-  return json;
-}
-
-void print(const train::EvaluationResult& result) {
-  const train::Evaluation& evaluation = result.evaluation;
-  for (const train::Measure& measure : evaluation.measures)
-    std::printf("%s %s   ", spoken(measure).c_str(), to_string(measure).c_str());
-  std::printf("loss %.4f   %s in %.1f s\n", evaluation.loss, counted(result.samples, "sample").c_str(), result.seconds);
-  if (!result.texts.empty()) write_line(shown_text("of " + result.texts));
-  if (!result.report.empty()) std::printf("\n%s", result.report.c_str());
-}
-
 void run(const Options& options) {
   const train::EvaluationResult result = train::evaluate(options);
-  if (!prints()) return;
-  options.json ? write_line(json_line(to_json(result))) : print(result);
+  const train::Evaluation& evaluation = result.evaluation;
+  Report report{options.json};
+  report.json = {{"samples", result.samples}, {"loss", evaluation.loss}};
+  for (const train::Measure& measure : evaluation.measures) {
+    report.json[measure.name] = measure.value;
+    report.text << spoken(measure) << ' ' << to_string(measure) << "   ";
+  }
+  if (!evaluation.expert_rows.empty()) report.json["expert_rows"] = evaluation.expert_rows;
+  report.json["seconds"] = result.seconds;
+  report.json.update(result.details);
+  report.text << "loss " << fixed(evaluation.loss, 4) << "   " << counted(result.samples, "sample") << " in "
+              << fixed(result.seconds, 1) << " s\n";
+  if (!result.texts.empty()) {
+    report.json["texts"] = result.texts;
+    report.text << "of " << result.texts << '\n';
+  }
+  if (!result.report.empty()) report.text << '\n' << result.report;
+  report.print();
 }
 
 }  // namespace

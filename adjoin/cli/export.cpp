@@ -1,6 +1,4 @@
-#include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
@@ -48,22 +46,20 @@ void run_export(ExportOptions& options) {
   if (!options.shard_size.empty()) request.shard_bytes = bytes_from(options.shard_size);
   if (!prints()) return;
   const train::ExportResult result = train::export_model(request);
-  if (options.json) {
-    const nlohmann::ordered_json json = {{"architecture", result.architecture},
-                                         {"tensors", result.tensors},
-                                         {"bytes", result.bytes},
-                                         {"files", result.files},
-                                         {"tokenizer", result.has_tokenizer},
-                                         {"out", request.out}};
-    write_line(json_line(json));
-  } else {
-    const std::string text =
-        result.architecture + ": " + counted(result.tensors, "tensor") + " of " + counted(result.bytes, "byte") +
-        " in " + counted(result.files, "file") +
-        (result.has_tokenizer ? "" : ", without a tokenizer, because transformers has none like the model's") +
-        ", in " + request.out;
-    write_line(wrapped(shown_text(text), 80, 0));
-  }
+  Report report{options.json};
+  report.json = {{"architecture", result.architecture},
+                 {"tensors", result.tensors},
+                 {"bytes", result.bytes},
+                 {"files", result.files},
+                 {"tokenizer", result.has_tokenizer},
+                 {"out", request.out}};
+  const std::string text =
+      result.architecture + ": " + counted(result.tensors, "tensor") + " of " + counted(result.bytes, "byte") + " in " +
+      counted(result.files, "file") +
+      (result.has_tokenizer ? "" : ", without a tokenizer, because transformers has none like the model's") + ", in " +
+      request.out;
+  report.text << wrapped(shown_text(text), kPage, 0) << '\n';
+  report.print();
   flush_output();
 }
 

@@ -18,8 +18,7 @@ struct FlightOptions {
 
 void run_flight(const FlightOptions& options) {
   const lab::JobRecord job = lab::read_flight_records(options.run);
-  if (prints() && !job.of_ranks.empty())
-    (options.json ? print_flight_json : print_flight)(options.run, job, static_cast<size_t>(options.last));
+  if (!job.of_ranks.empty()) report_of(options.run, job, static_cast<size_t>(options.last), options.json).print();
   flush_output();
   require(job.damage.empty(), [&] { return joined(job.damage, "; "); });
 }

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdio>
 #include <ctime>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -107,8 +105,6 @@ std::string text_of(const RankRecord& record, const JobRecord& job, size_t last)
   return text;
 }
 
-using Json = nlohmann::ordered_json;
-
 Json to_json(const CallRecord& call, const RankRecord& record) {
   return {{"place", call.place},
           {"name", std::string(call.name)},
@@ -133,49 +129,52 @@ Json to_json(const CallRecord& call, const RankRecord& record) {
           {"end", or_null(call.end)}};
 }
 
+Json to_json(const lab::RecordDifference& difference, const JobRecord& job) {
+  return {{"kind", lab::name(difference.kind)},
+          {"group", difference.members},
+          {"group_id", hexadecimal(difference.group)},
+          {"meeting", or_null(difference.meeting)},
+          {"absent", difference.absent},
+          {"sides", list_of(difference.sides,
+                            [](const auto& side) -> Json {
+                              return {{"ranks", side.ranks}, {"call", side.call}};
+                            })},
+          {"text", describe(difference, job)}};
+}
+
+Json to_json(const RankRecord& record, size_t last) {
+  return {{"rank", record.rank},
+          {"host", record.host},
+          {"process", record.process},
+          {"state", name_of(record.state)},
+          {"calls_made", record.calls_made},
+          {"waits_since", or_null(record.wait_begin)},
+          {"calls", list_of(last_calls(record, last), [&](const auto& call) { return to_json(call, record); })}};
+}
+
 }  // namespace
 
-void print_flight(const std::filesystem::path& run, const JobRecord& job, size_t last) {
+Report report_of(const std::filesystem::path& run, const JobRecord& job, size_t last, bool as_json) {
   std::string text =
       run.string() + ": " + counted(job.ranks, "rank") + ", last call at " + date_of(job.last_event) + "\n";
   text += wrapped(sentence_of(job), kPage, 4) + "\n";
-  for (const lab::RecordDifference& difference : differences(job))
+  const std::vector<lab::RecordDifference> differences = lab::differences(job);
+  for (const lab::RecordDifference& difference : differences)
     text += wrapped("  - " + describe(difference, job), kPage, 4) + "\n";
   for (const RankRecord& record : job.of_ranks) text += text_of(record, job, last);
   if (!job.missing.empty()) text += "\n" + ranks_text(job.missing) + ": no record\n";
-  std::fputs(printable(text).c_str(), stdout);
-}
-
-void print_flight_json(const std::filesystem::path& run, const JobRecord& job, size_t last) {
-  Json differences = Json::array(), records = Json::array();
-  for (const lab::RecordDifference& difference : lab::differences(job)) {
-    Json sides = Json::array();
-    for (const auto& side : difference.sides) sides.push_back({{"ranks", side.ranks}, {"call", side.call}});
-    differences.push_back({{"kind", lab::name(difference.kind)},
-                           {"group", difference.members},
-                           {"group_id", hexadecimal(difference.group)},
-                           {"meeting", or_null(difference.meeting)},
-                           {"absent", difference.absent},
-                           {"sides", sides},
-                           {"text", describe(difference, job)}});
-  }
-  for (const RankRecord& record : job.of_ranks) {
-    Json calls = Json::array();
-    for (const CallRecord& call : last_calls(record, last)) calls.push_back(to_json(call, record));
-    records.push_back({{"rank", record.rank},
-                       {"host", record.host},
-                       {"process", record.process},
-                       {"state", name_of(record.state)},
-                       {"calls_made", record.calls_made},
-                       {"waits_since", or_null(record.wait_begin)},
-                       {"calls", calls}});
-  }
-  const Json json{{"run", run.string()},          {"ranks", job.ranks},
-                  {"outcome", outcome_of(job)},   {"failure", or_null(job.failure)},
-                  {"last_event", job.last_event}, {"differences", differences},
-                  {"records", records},           {"missing", job.missing},
-                  {"damage", job.damage}};
-  write_line(json_line(json));
+  Report report{as_json};
+  report.text << printable(text);
+  report.json = {{"run", run.string()},
+                 {"ranks", job.ranks},
+                 {"outcome", outcome_of(job)},
+                 {"failure", or_null(job.failure)},
+                 {"last_event", job.last_event},
+                 {"differences", list_of(differences, [&](const auto& d) { return to_json(d, job); })},
+                 {"records", list_of(job.of_ranks, [&](const auto& record) { return to_json(record, last); })},
+                 {"missing", job.missing},
+                 {"damage", job.damage}};
+  return report;
 }
 
 }  // namespace adjoin::cli

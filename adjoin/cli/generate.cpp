@@ -4,7 +4,6 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -41,10 +40,6 @@ std::vector<std::string> prompts_of(const GenerateCommand& options) {
   return prompts;
 }
 
-std::string line_of(const train::WrittenText& text) {
-  return json_line({{"prompt", text.prompt}, {"text", text.continuation}, {"tokens", text.tokens}});
-}
-
 void run_generate(GenerateCommand& options) {
   train::GenerationRequest& request = options.request;
   request.prompts = prompts_of(options);
@@ -64,26 +59,23 @@ void run_generate(GenerateCommand& options) {
                               .seed = static_cast<uint64_t>(options.seed.value_or(1))};
     if (temperature > 0) request.sampling = sampling;
   }
-  const bool is_lone = request.prompts.size() == 1;
+  const bool comes_in_pieces = request.prompts.size() == 1 && !options.json;
   train::Readers readers;
-  if (options.json)
-    readers.whole = [](const train::WrittenText& text) {
-      write_line(line_of(text));
-      flush_output();
-    };
-  else if (is_lone)
+  if (comes_in_pieces)
     readers.piece = [](std::string_view text) {
       write_out(shown_text(text));
       flush_output();
     };
   else
-    readers.whole = [is_first = true](const train::WrittenText& text) mutable {
-      write_out(std::exchange(is_first, false) ? "" : "\n");
-      write_line(shown_text(text.prompt + text.continuation));
+    readers.whole = [&, is_first = true](const train::WrittenText& text) mutable {
+      Report report{options.json};
+      report.json = {{"prompt", text.prompt}, {"text", text.continuation}, {"tokens", text.tokens}};
+      report.text << (std::exchange(is_first, false) ? "" : "\n") << text.prompt << text.continuation << '\n';
+      report.print();
       flush_output();
     };
   train::generate(request, readers);
-  if (prints() && is_lone && !options.json) write_line("");
+  if (prints() && comes_in_pieces) write_line("");
 }
 
 }  // namespace

@@ -162,7 +162,7 @@ void run_layout(const LayoutOptions& options) {
   const std::string picture = options.svg.empty() ? "" : picture_of(placement);
   if (!prints()) return;  // in an MPI job only rank 0 prints
   if (!options.svg.empty()) train::write_atomically(options.svg, picture);
-  (options.json ? print_placement_json : print_placement)(placement);
+  report_of(placement, options.json).print();
 }
 
 }  // namespace

@@ -1,25 +1,15 @@
 #include "adjoin/cli/layout_report.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "adjoin/base/text.hpp"
-#include "adjoin/cli/wrap.hpp"
 
 namespace adjoin::cli {
 namespace {
 
 constexpr size_t kMostPairsListed = 200;  // transfers
 constexpr int64_t kBytes = 4;             // of a float32
-
-using Json = nlohmann::ordered_json;
-using Row = std::vector<std::string>;
-
-void print_table(const std::vector<Row>& rows, std::string_view sides) {
-  std::fputs(table_text(rows, sides, kPage).c_str(), stdout);
-}
 
 std::string sizes_text(const GridShape& grid) {
   std::vector<int> sizes;
@@ -42,12 +32,9 @@ std::string heading_of(const Layout& layout) {
   return text;
 }
 
-void print_holders(const Layout& layout) {
-  std::vector<Row> rows{{"rank", "elements", "at", "holds"}};
-  for (int cell = 0; cell < layout.grid().cells(); ++cell)
-    rows.push_back({std::to_string(layout.grid().rank_of(cell)), std::to_string(elements_of(layout.shape_of(cell))),
-                    joined(layout.grid().coordinates(cell), ","), ranges_text(layout.ranges_of(cell))});
-  print_table(rows, "rrl");
+Json json_of(const std::vector<std::vector<Range>>& ranges) {
+  const auto pair = [](const Range& range) { return std::pair(range.begin, range.end); };
+  return list_of(ranges, [&](const auto& dim) { return list_of(dim, pair); });
 }
 
 /// "[1|0, 0|0]": the padding on the left and on the right of each dim.
@@ -60,13 +47,26 @@ std::string pads_of(const Windows& windows, const std::vector<int>& parts) {
   return "[" + text + "]";
 }
 
-void print_windows(const ShownMove& placement) {
-  const Windows& windows = *placement.windows;
-  std::vector<Row> rows{{"rank", "computes", "needs", windows.is_transposed ? "adds to its outputs" : "adds"}};
-  for (int cell = 0; cell < placement.to->grid().cells(); ++cell)
-    rows.push_back({std::to_string(cell), ranges_text(windows.plan.outputs.ranges_of(cell)),
-                    ranges_text(placement.to->ranges_of(cell)), pads_of(windows, placement.to->parts_of(cell))});
-  print_table(rows, "rl");
+/// Adds a layout and what each rank holds of it; with windows that need it, to the text what they compute and need.
+void add_layout(Report& report, Json& place, const Layout& layout, const std::optional<Windows>& windows = {}) {
+  place["layout"] = Json::parse(layout.to_json());
+  const auto cells = static_cast<size_t>(layout.grid().cells());
+  report.table(place["ranks"], windows ? "rl" : "rrl", cells, [&](size_t i) {
+    const auto cell = static_cast<int>(i);
+    const auto at = layout.grid().coordinates(cell);
+    const auto shape = layout.shape_of(cell);
+    const auto ranges = layout.ranges_of(cell);
+    Row row{{"rank", layout.grid().rank_of(cell)}};
+    if (!windows) row.push_back({"elements=", elements_of(shape)});
+    row.push_back({windows ? "=at" : "at", at, joined(at, ",")});
+    row.push_back({"=shape", shape});
+    if (windows) row.push_back({"computes=", ranges_text(windows->plan.outputs.ranges_of(cell))});
+    row.push_back({windows ? "needs=ranges" : "holds=ranges", json_of(ranges), ranges_text(ranges)});
+    if (windows)
+      row.push_back(
+          {windows->is_transposed ? "adds to its outputs=" : "adds=", pads_of(*windows, layout.parts_of(cell))});
+    return row;
+  });
 }
 
 const char* name(MoveKind::Way way) {
@@ -85,74 +85,37 @@ const char* name(MoveKind::Way way) {
   return "unknown";
 }
 
-void print_traffic(const ShownMove& placement) {
-  const Traffic traffic = traffic_of(placement.from, *placement.to);
-  std::printf("\n%s of %s between ranks\n", counted(traffic.boxes, "box", "boxes").c_str(),
-              counted(traffic.elements, "element").c_str());
-  std::printf("%s from the rank itself\n", counted(traffic.staying, "element").c_str());
-  std::printf("%s of float32, carried out as %s\n", counted(traffic.elements * kBytes, "byte").c_str(),
-              name(kind_of_move(placement.from, *placement.to).way));
-  if (traffic.transfers.empty()) return;
-  std::vector<Row> rows{{"from", "to", "boxes", "elements", "bytes"}};
-  for (const Transfer& transfer : traffic.transfers) {
-    if (rows.size() > kMostPairsListed) break;
-    rows.push_back({std::to_string(transfer.from), std::to_string(transfer.to), std::to_string(transfer.boxes),
-                    std::to_string(transfer.elements), std::to_string(transfer.elements * kBytes)});
-  }
-  std::printf("\n");
-  print_table(rows, "r");
-  if (traffic.transfers.size() > kMostPairsListed)
-    std::printf("… and between %zu more pairs of ranks; --json lists all\n",
-                traffic.transfers.size() - kMostPairsListed);
-}
-
-Json json_of(const std::vector<std::vector<Range>>& ranges) {
-  Json dims = Json::array();
-  for (const auto& dim : ranges) {
-    dims.push_back(Json::array());
-    for (const Range& range : dim) dims.back().push_back({range.begin, range.end});
-  }
-  return dims;
-}
-
-Json json_of(const Layout& layout) {
-  Json json = {{"layout", Json::parse(layout.to_json())}, {"ranks", Json::array()}};
-  for (int cell = 0; cell < layout.grid().cells(); ++cell)
-    json["ranks"].push_back({{"rank", layout.grid().rank_of(cell)},
-                             {"at", layout.grid().coordinates(cell)},
-                             {"shape", layout.shape_of(cell)},
-                             {"ranges", json_of(layout.ranges_of(cell))}});
-  return json;
-}
-
 Json json_of(const Windows& windows) {
-  Json json = {{"outputs", json_of(windows.plan.outputs)}, {"dims", Json::array()}};
-  for (const Halo& halo : windows.plan.halos) {
-    Json pads = Json::array(), order = Json::array();
-    for (const Pads& pad : halo.pads) pads.push_back({pad.left, pad.right});
-    for (const std::vector<Places>& part : halo.order) {
-      order.push_back(Json::array());
-      for (const Places& places : part)
-        order.back().push_back({{"begin", places.begin}, {"step", places.step}, {"count", places.count}});
-    }
-    json["dims"].push_back({{"pads", std::move(pads)}, {"order", std::move(order)}});
-  }
-  return json;
+  const auto pads = [](const Pads& pad) { return std::pair(pad.left, pad.right); };
+  const auto places = [](const Places& p) -> Json {
+    return {{"begin", p.begin}, {"step", p.step}, {"count", p.count}};
+  };
+  const auto order = [&](const auto& part) { return list_of(part, places); };
+  Report outputs{.as_json = true};
+  add_layout(outputs, outputs.json, windows.plan.outputs);
+  return {{"outputs", outputs.json},
+          {"dims", list_of(windows.plan.halos, [&](const Halo& halo) -> Json {
+             return {{"pads", list_of(halo.pads, pads)}, {"order", list_of(halo.order, order)}};
+           })}};
 }
 
-Json json_of(const Traffic& traffic) {
-  Json json = {{"boxes", traffic.boxes},
-               {"elements", traffic.elements},
-               {"bytes", traffic.elements * kBytes},
-               {"staying", traffic.staying},
-               {"transfers", Json::array()}};
-  for (const Transfer& transfer : traffic.transfers)
-    json["transfers"].push_back({{"from", transfer.from},
-                                 {"to", transfer.to},
-                                 {"boxes", transfer.boxes},
-                                 {"elements", transfer.elements},
-                                 {"bytes", transfer.elements * kBytes}});
-  return json;
+void add_traffic(Report& report, Json& place, const ShownMove& placement) {
+  const Traffic traffic = traffic_of(placement.from, *placement.to);
+  const int64_t bytes = traffic.elements * kBytes;
+  report.text << '\n'
+              << counted(traffic.boxes, "box", "boxes") << " of " << counted(traffic.elements, "element")
+              << " between ranks\n"
+              << counted(traffic.staying, "element") << " from the rank itself\n"
+              << counted(bytes, "byte") << " of float32, carried out as "
+              << name(kind_of_move(placement.from, *placement.to).way) << '\n';
+  place = {{"boxes", traffic.boxes}, {"elements", traffic.elements}, {"bytes", bytes}, {"staying", traffic.staying}};
+  if (!traffic.transfers.empty()) report.text << '\n';
+  const size_t pairs = traffic.transfers.size(), shown = report.as_json ? pairs : std::min(pairs, kMostPairsListed);
+  report.table(place["transfers"], "r", shown, [&](size_t i) -> Row {
+    const auto& [from, to, boxes, elements] = traffic.transfers[i];
+    return {{"from", from}, {"to", to}, {"boxes", boxes}, {"elements", elements}, {"bytes", elements * kBytes}};
+  });
+  if (pairs > shown) report.text << "… and between " << pairs - shown << " more pairs of ranks; --json lists all\n";
 }
 
 }  // namespace
@@ -195,29 +158,20 @@ std::string ranges_text(const std::vector<std::vector<Range>>& ranges) {
   return "[" + text + "]";
 }
 
-void print_placement(const ShownMove& placement) {
-  std::printf("%s on %s\n\n", shape_text(placement.from.shape()).c_str(), heading_of(placement.from).c_str());
-  print_holders(placement.from);
-  if (!placement.to) return;
-  if (placement.windows) {
-    std::printf("\nwindows of %s: %s outputs\n\n", placement.windows->text.c_str(),
-                shape_text(placement.windows->plan.outputs.shape()).c_str());
-    print_windows(placement);
-  } else {
-    std::printf("\nmoved to %s\n\n", heading_of(*placement.to).c_str());
-    print_holders(*placement.to);
-  }
-  print_traffic(placement);
-}
-
-void print_placement_json(const ShownMove& placement) {
-  Json json = {{"from", json_of(placement.from)}};
-  if (placement.to) {
-    json["to"] = json_of(*placement.to);
-    json["move"] = json_of(traffic_of(placement.from, *placement.to));
-  }
-  if (placement.windows) json["windows"] = json_of(*placement.windows);
-  std::printf("%s\n", json.dump().c_str());
+Report report_of(const ShownMove& placement, bool as_json) {
+  Report report{as_json};
+  report.text << shape_text(placement.from.shape()) << " on " << heading_of(placement.from) << "\n\n";
+  add_layout(report, report.json["from"], placement.from);
+  if (!placement.to) return report;
+  if (const auto& windows = placement.windows)
+    report.text << "\nwindows of " << windows->text << ": " << shape_text(windows->plan.outputs.shape())
+                << " outputs\n\n";
+  else
+    report.text << "\nmoved to " << heading_of(*placement.to) << "\n\n";
+  add_layout(report, report.json["to"], *placement.to, placement.windows);
+  add_traffic(report, report.json["move"], placement);
+  if (placement.windows) report.json["windows"] = json_of(*placement.windows);
+  return report;
 }
 
 }  // namespace adjoin::cli

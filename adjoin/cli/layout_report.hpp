@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "adjoin/cli/output.hpp"
 #include "adjoin/partition/halo_plan.hpp"
 #include "adjoin/partition/layout.hpp"
 #include "adjoin/partition/move_plan.hpp"
@@ -46,7 +47,6 @@ std::string title_of(const ShownMove& placement);
 /// "[0:4, 2:3]"; with several ranges "[0:2+4:6]".
 std::string ranges_text(const std::vector<std::vector<Range>>& ranges);
 
-void print_placement(const ShownMove& placement);
-void print_placement_json(const ShownMove& placement);
+Report report_of(const ShownMove& placement, bool as_json);
 
 }  // namespace adjoin::cli

@@ -22,20 +22,20 @@ struct PipelineOptions : ScheduleOptions {
   bool json = false;
 };
 
-PipelineReport report_of(const PipelineOptions& options) {
+SimulatedPipeline simulated(const PipelineOptions& options) {
   check_costs(options, kMostCostGiven);
   check_cost("--transfer", options.transfer, kMostCostGiven);
   GivenSchedule given = schedule_from(options);
-  PipelineReport report{.name = options.schedule,
-                        .schedule = std::move(given.schedule),
-                        .costs_of_rank = options.costs,
-                        .transfer = options.transfer};
+  SimulatedPipeline pipeline{.name = options.schedule,
+                             .schedule = std::move(given.schedule),
+                             .costs_of_rank = options.costs,
+                             .transfer = options.transfer};
   if (given.chunks && options.transfer == 0)
-    report.formula = pipeline::bubble_formula(options.schedule, report.schedule.ranks(), report.schedule.micro_batches,
-                                              *given.chunks, options.costs);
-  report.costs = pipeline::equal_costs(report.schedule, options.costs, options.transfer);
-  report.timeline = pipeline::simulate(report.schedule, report.costs);
-  return report;
+    pipeline.formula = pipeline::bubble_formula(options.schedule, pipeline.schedule.ranks(),
+                                                pipeline.schedule.micro_batches, *given.chunks, options.costs);
+  pipeline.costs = pipeline::equal_costs(pipeline.schedule, options.costs, options.transfer);
+  pipeline.timeline = pipeline::simulate(pipeline.schedule, pipeline.costs);
+  return pipeline;
 }
 
 void check_files(const PipelineOptions& options) {
@@ -48,11 +48,11 @@ void check_files(const PipelineOptions& options) {
 }
 
 /// Writes both files or none.
-void write_files(const PipelineOptions& options, const PipelineReport& report) {
+void write_files(const PipelineOptions& options, const SimulatedPipeline& pipeline) {
   const std::string svg = options.svg.empty() ? ""
-                                              : pipeline::svg_of(report.schedule, report.costs, report.timeline,
-                                                                 title_of(report.name, report.schedule));
-  const std::string csv = options.csv.empty() ? "" : pipeline::to_csv(report.schedule);
+                                              : pipeline::svg_of(pipeline.schedule, pipeline.costs, pipeline.timeline,
+                                                                 title_of(pipeline.name, pipeline.schedule));
+  const std::string csv = options.csv.empty() ? "" : pipeline::to_csv(pipeline.schedule);
   std::optional<train::AtomicFile> svg_file, csv_file;
   if (!options.svg.empty()) svg_file.emplace(options.svg).file().write(svg);
   if (!options.csv.empty()) csv_file.emplace(options.csv).file().write(csv);
@@ -63,9 +63,9 @@ void write_files(const PipelineOptions& options, const PipelineReport& report) {
 void run_pipeline(const PipelineOptions& options) {
   if (!prints()) return;  // in an MPI job only rank 0 prints
   check_files(options);
-  const PipelineReport report = report_of(options);
-  write_files(options, report);
-  (options.json ? print_pipeline_json : print_pipeline)(report);
+  const SimulatedPipeline pipeline = simulated(options);
+  write_files(options, pipeline);
+  report_of(pipeline, options.json).print();
 }
 
 }  // namespace

@@ -15,9 +15,7 @@ namespace {
 constexpr size_t kMostGroups = 4;  // groups of ranks that are listed separately
 
 std::string short_number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.10g", value);
-  return text;
+  return formatted("%.10g", value);
 }
 
 int64_t actions_of(const pipeline::Schedule& schedule) {
@@ -26,9 +24,9 @@ int64_t actions_of(const pipeline::Schedule& schedule) {
   return count;
 }
 
-std::string bubble_text(const PipelineReport& report) {
-  const std::string simulated = fixed(report.timeline.bubble, 4) + " of the time";
-  return simulated + (report.formula ? ", by formula " + fixed(*report.formula, 4) : ", no formula holds");
+std::string bubble_text(const SimulatedPipeline& pipeline) {
+  const std::string simulated = fixed(pipeline.timeline.bubble, 4) + " of the time";
+  return simulated + (pipeline.formula ? ", by formula " + fixed(*pipeline.formula, 4) : ", no formula holds");
 }
 
 /// "4 on rank 0, 3 on ranks 1-2"; if there are many different numbers, the most and the least.
@@ -49,30 +47,25 @@ std::string in_flight_text(const std::vector<int>& most) {
 
 }  // namespace
 
-void print_pipeline(const PipelineReport& report) {
-  const auto& costs = report.costs_of_rank;
-  std::printf("%s\n\n%s\n", shown_text(title_of(report.name, report.schedule)).c_str(),
-              pipeline::picture_of(report.schedule, report.costs, report.timeline).c_str());
-  std::printf("costs of ranks  forward %s, input gradient %s, weight gradient %s, transfer %s\n",
-              short_number(costs.forward).c_str(), short_number(costs.input).c_str(),
-              short_number(costs.weight).c_str(), short_number(report.transfer).c_str());
-  std::printf("makespan        %s\nbubble          %s\nmost in flight  %s\n",
-              short_number(report.timeline.makespan).c_str(), bubble_text(report).c_str(),
-              in_flight_text(report.timeline.most_in_flight).c_str());
-}
-
-void print_pipeline_json(const PipelineReport& report) {
-  nlohmann::ordered_json json = {{"schedule", report.name},
-                                 {"ranks", report.schedule.ranks()},
-                                 {"stages", report.schedule.stages},
-                                 {"microbatches", report.schedule.micro_batches},
-                                 {"actions", actions_of(report.schedule)},
-                                 {"makespan", report.timeline.makespan},
-                                 {"bubble", report.timeline.bubble},
-                                 {"bubble_formula", nullptr},
-                                 {"most_in_flight", report.timeline.most_in_flight}};
-  if (report.formula) json["bubble_formula"] = *report.formula;
-  write_line(json_line(json));
+Report report_of(const SimulatedPipeline& pipeline, bool as_json) {
+  const auto& [name, schedule, costs_of_rank, transfer, costs, timeline, formula] = pipeline;
+  Report report{as_json};
+  report.text << title_of(name, schedule) << "\n\n"
+              << pipeline::picture_of(schedule, costs, timeline) << "\ncosts of ranks  forward "
+              << short_number(costs_of_rank.forward) << ", input gradient " << short_number(costs_of_rank.input)
+              << ", weight gradient " << short_number(costs_of_rank.weight) << ", transfer " << short_number(transfer)
+              << "\nmakespan        " << short_number(timeline.makespan) << "\nbubble          "
+              << bubble_text(pipeline) << "\nmost in flight  " << in_flight_text(timeline.most_in_flight) << '\n';
+  report.json = {{"schedule", name},
+                 {"ranks", schedule.ranks()},
+                 {"stages", schedule.stages},
+                 {"microbatches", schedule.micro_batches},
+                 {"actions", actions_of(schedule)},
+                 {"makespan", timeline.makespan},
+                 {"bubble", timeline.bubble},
+                 {"bubble_formula", formula ? Json(*formula) : nullptr},
+                 {"most_in_flight", timeline.most_in_flight}};
+  return report;
 }
 
 }  // namespace adjoin::cli

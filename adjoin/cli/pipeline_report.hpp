@@ -3,12 +3,13 @@
 #include <optional>
 #include <string>
 
+#include "adjoin/cli/output.hpp"
 #include "adjoin/pipeline/simulation.hpp"
 
 namespace adjoin::cli {
 
 /// A schedule and how it runs.
-struct PipelineReport {
+struct SimulatedPipeline {
   std::string name;  // the schedule's name, or its file
   pipeline::Schedule schedule{};
   pipeline::StageCosts costs_of_rank{};
@@ -18,8 +19,7 @@ struct PipelineReport {
   std::optional<double> formula{};  // the bubble by formula, if there is a formula
 };
 
-/// Prints the picture in 80 columns, and the numbers.
-void print_pipeline(const PipelineReport& report);
-void print_pipeline_json(const PipelineReport& report);
+/// The picture in 80 columns, and the numbers.
+Report report_of(const SimulatedPipeline& pipeline, bool as_json);
 
 }  // namespace adjoin::cli

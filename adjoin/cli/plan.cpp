@@ -1,6 +1,3 @@
-#include <iostream>
-#include <nlohmann/json.hpp>
-
 #include "adjoin/base/error.hpp"
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/output.hpp"
@@ -107,7 +104,9 @@ void run_plan(PlanCommand& command) {
   if (command.json) silence.emplace();
   say_that_it_plans(request);
   plan::Plan plan = plan::layouts(configuration, make, request);
-  if (prints() && !command.json) plan::print(std::cout, plan, static_cast<size_t>(command.lines));
+  Report report{command.json};
+  plan::print(report.text, plan, static_cast<size_t>(command.lines));
+  report.print_text();
   std::vector<plan::MeasuredLayout> measured;
   if (command.check >= 0 && !plan.fitting.empty())
     measured = plan::check(plan, make, command.check == 0 ? plan.fitting.size() : static_cast<size_t>(command.check));
@@ -115,10 +114,11 @@ void run_plan(PlanCommand& command) {
     train::say("\nthe predictions are wrong: measuring this machine again");
     request.measures_anew = true;
     plan = plan::layouts(configuration, make, request);
-    if (prints() && !command.json) plan::print(std::cout, plan, static_cast<size_t>(command.lines));
+    plan::print(report.text, plan, static_cast<size_t>(command.lines));
   }
-  if (prints() && command.json) std::cout << json_line(plan::to_json(plan, measured)) << '\n';
-  if (prints() && !command.json && !measured.empty()) plan::print_check(std::cout, plan, measured);
+  report.json = plan::to_json(plan, measured);
+  if (!measured.empty()) plan::print_check(report.text, plan, measured);
+  report.print();
   best(plan);  // throws, with the needed memory, if none fits
 }
 

@@ -1,8 +1,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <nlohmann/json.hpp>
 #include <span>
 
 #include "adjoin/base/error.hpp"
@@ -39,20 +37,17 @@ void answer(std::span<const train::Prediction> predictions, const PredictRequest
       return "--all: prints the classes of a classifier, and the model in " + options.model + " has none";
     });
     ++answered;
-    nlohmann::ordered_json fields;
+    Json fields;
     if (!prediction.label.empty()) fields["label"] = prediction.label;
     fields[prediction.what] = prediction.value;
     std::string line;
     if (!prediction.label.empty()) line = shown_text(prediction.label) + "\t";
-    char value[32];
-    std::snprintf(value, sizeof value, "%.4f", prediction.value);
-    line += value;
+    line += fixed(prediction.value, 4);
     for (const auto& [name, probability] : prediction.classes) {
       if (!options.all) break;
       fields["probabilities"][name] = probability;
       if (name == prediction.label) continue;
-      std::snprintf(value, sizeof value, "%.4f", probability);
-      line.append("\t").append(shown_text(name)).append("\t").append(value);
+      line.append("\t").append(shown_text(name)).append("\t").append(fixed(probability, 4));
     }
     if (prediction.cut)
       fields.update({{"tokens", prediction.cut->tokens}, {"tokens_at_once", prediction.cut->at_once}});
