@@ -51,9 +51,9 @@ void add_bench(Program& program) {
       {number("--steps", options->bench.steps,
               "Steps to measure, of which the median is reported; 0: measure only memory", 0),
        number("--warm-up", options->bench.warm_up, "Steps before these that are not measured", 0),
-       flag("--json", options->json,
-            "Print one JSON object: step_seconds, samples_per_second, matmul_fraction, bubble and simulated_bubble "
-            "(with --pp), peak_memory_bytes of each rank")});
+       json_row(options->json,
+                "object: step_seconds, samples_per_second, matmul_fraction, bubble and simulated_bubble "
+                "(with --pp), peak_memory_bytes of each rank")});
   options->given = add_configuration_options(*step, {"Model", "batch", "microbatches", "precision", "seed", "Layout"});
   step->footer(preset_table());
   add_bench_collectives(program, *bench);

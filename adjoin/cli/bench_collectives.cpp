@@ -108,8 +108,7 @@ void add_bench_collectives(Program& program, CLI::App& bench) {
             "Operations, with commas in between: " + joined(collective_names()) + " [all]"),
        host_memory_row(options->host_memory),
        text("--sizes", options->sizes, "SIZE,...", "Bytes of the largest buffer of each rank, multiples of 4"),
-       flag("--json", options->json,
-            "Print one JSON object: results, each with op, ranks, bytes, median_us, limit_us")});
+       json_row(options->json, "object: results, each with op, ranks, bytes, median_us, limit_us")});
   command->footer(
       "Elements are float32. The bandwidth is the size divided by the median; the limit is the time that the machine, "
       "with all ranks copying at once, needs to read and write what the operation must. Data in the caches can be "

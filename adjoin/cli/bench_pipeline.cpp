@@ -63,9 +63,9 @@ void add_bench_pipeline(Program& program, CLI::App& bench) {
       program, *command,
       {number("--times", options->bench.times, "Measurements, of which the median is reported", 1, kMostMeasurements),
        host_memory_row(options->bench.host_memory),
-       flag("--json", options->json,
-            "Print one JSON object: schedule, ranks, stages, microbatches, measured_seconds, "
-            "simulated_seconds, ratio (null where nothing sleeps)")});
+       json_row(options->json,
+                "object: schedule, ranks, stages, microbatches, measured_seconds, "
+                "simulated_seconds, ratio (null where nothing sleeps)")});
   command->footer(
       "A rank is a thread or, under mpirun, a process of the job; --ranks is then the size of the job unless given. "
       "Messages are small. In the simulation transfers take no time.");

@@ -44,7 +44,7 @@ void add_checkpoint(Program& program) {
               [options] { run_checkpoint(*options); },
               {text("run", options->run, "RUN", "Output folder of a training run", /*is_required=*/true),
                flag("--verify", options->verify, "Read all tensors and compare them with their checksums"),
-               flag("--json", options->json, "Print one JSON list of objects: step, folder, bytes, layout, damage")});
+               json_row(options->json, "list of objects: step, folder, bytes, layout, damage")});
 }
 
 }  // namespace adjoin::cli

@@ -174,9 +174,9 @@ void add_collective(Program& program) {
             "Draw the messages as a space-time diagram, along the simulated time or the steps; up to 128 ranks"),
        flag("--compare", options->compare,
             "Print which algorithm is the quickest at each size on each number of ranks, by formula"),
-       flag("--json", options->json,
-            "Print one JSON object: ranks (rank, sent, received, bytes_sent, bytes_received), steps, seconds; with "
-            "--compare alpha, beta, results (ranks, bytes, algorithm, seconds, all)")});
+       json_row(options->json,
+                "object: ranks (rank, sent, received, bytes_sent, bytes_received), steps, seconds; with "
+                "--compare alpha, beta, results (ranks, bytes, algorithm, seconds, all)")});
 }
 
 }  // namespace adjoin::cli

@@ -157,7 +157,7 @@ void add_doctor(Program& program) {
               {text("--ranks", options->ranks, "INTEGER",
                     "Thread workers, up to 1024; under mpirun or srun the job's ranks [4]"),
                number("--timeout", options->timeout, "Seconds that one operation may take"),
-               host_memory_row(options->host_memory), flag("--json", options->json, "Print one JSON object")});
+               host_memory_row(options->host_memory), json_row(options->json, "object")});
 }
 
 }  // namespace adjoin::cli

@@ -54,9 +54,9 @@ void add_evaluate(Program& program) {
               "run",
               0),
        number("--batch", options->batch, "Samples computed at once over all ranks; 0: as in the training run", 0),
-       flag("--json", options->json,
-            "Print one JSON object: samples, loss, seconds, texts, and accuracy, classes, f1 of each, macro_f1, "
-            "confusion, or perplexity and bits_per_byte; of a model with experts expert_rows")});
+       json_row(options->json,
+                "object: samples, loss, seconds, texts, and accuracy, classes, f1 of each, macro_f1, "
+                "confusion, or perplexity and bits_per_byte; of a model with experts expert_rows")});
   add_layout_options(*command,
                      {{"dp", &options->ranks.dp},
                       {"ep", &options->ranks.ep},

@@ -67,20 +67,19 @@ void run_export(ExportOptions& options) {
 
 void add_export(Program& program) {
   auto options = std::make_shared<ExportOptions>();
-  add_command(
-      program, program.app, "export",
-      "Write a model into a folder that Hugging Face's transformers opens: config.json, safetensors and "
-      "tokenizer",
-      [options] { run_export(*options); },
-      {model_row(options->request.model), step_row(options->request.step),
-       text("--out", options->request.out, "DIR", "Folder to write, which is not there yet or is empty",
-            /*is_required=*/true),
-       text("--precision", options->precision, "fp64|fp32|bf16|fp16",
-            "Numbers of the weights in the new folder [those of the model]"),
-       text("--shard-size", options->shard_size, "BYTES",
-            "Most bytes in one file of weights, such as 500M or 2G, except for a single larger tensor; several "
-            "files get an index [one file]"),
-       flag("--json", options->json, "Print one JSON object: architecture, tensors, bytes, files, tokenizer, out")});
+  add_command(program, program.app, "export",
+              "Write a model into a folder that Hugging Face's transformers opens: config.json, safetensors and "
+              "tokenizer",
+              [options] { run_export(*options); },
+              {model_row(options->request.model), step_row(options->request.step),
+               text("--out", options->request.out, "DIR", "Folder to write, which is not there yet or is empty",
+                    /*is_required=*/true),
+               text("--precision", options->precision, "fp64|fp32|bf16|fp16",
+                    "Numbers of the weights in the new folder [those of the model]"),
+               text("--shard-size", options->shard_size, "BYTES",
+                    "Most bytes in one file of weights, such as 500M or 2G, except for a single larger tensor; several "
+                    "files get an index [one file]"),
+               json_row(options->json, "object: architecture, tensors, bytes, files, tokenizer, out")});
 }
 
 }  // namespace adjoin::cli

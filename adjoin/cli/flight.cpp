@@ -34,10 +34,11 @@ void add_flight(Program& program) {
       [options] { run_flight(*options); },
       {text("run", options->run, "DIR", "Output folder of a training run", /*is_required=*/true),
        number("--last", options->last, "Calls of each rank that are shown, up to 200", 1, lab::kRecordedCalls),
-       flag("--json", options->json,
-            "Print one JSON object: run, ranks, outcome (failed, killed, ended, \"goes on\"), failure, last_event, "
-            "differences, records (of each rank: rank, host, process, state, calls_made, waits_since, calls), missing, "
-            "damage; times are nanoseconds since 1970")});
+       json_row(
+           options->json,
+           "object: run, ranks, outcome (failed, killed, ended, \"goes on\"), failure, last_event, "
+           "differences, records (of each rank: rank, host, process, state, calls_made, waits_since, calls), missing, "
+           "damage; times are nanoseconds since 1970")});
 }
 
 }  // namespace adjoin::cli

@@ -101,8 +101,7 @@ void add_generate(Program& program) {
               "Draw among only the fewest likeliest tokens that together have this probability, above 0 to 1 [1]"),
        number("--seed", options->seed, "Decides the draws, on every layout the same [1]", 0),
        flag("--whole", options->is_whole, "Take all of standard input as one prompt, to the byte"),
-       flag("--json", options->json,
-            "Print one JSON object per text: prompt, text (what follows it), and tokens, the number written"),
+       json_row(options->json, "object per text: prompt, text (what follows it), and tokens, the number written"),
        texts("prompt", options->prompts, "PROMPT...",
              "The beginning of each text, in quotes, also of several lines; without any, each line of standard input "
              "is one")});

@@ -190,9 +190,9 @@ void add_layout(Program& program) {
        flag("--ceil-mode", options->ceil_mode, "The last window may extend beyond the padded tensor"),
        flag("--transposed", options->transposed, "The windows are those of a transposed convolution"),
        file("--svg", options->svg, "Draw it: each rank's part in a colour, what comes from another rank with an arrow"),
-       flag("--json", options->json,
-            "Print one JSON object: from and to (layout, ranks), move (boxes, elements, bytes, staying, transfers), "
-            "windows (outputs, dims)")});
+       json_row(options->json,
+                "object: from and to (layout, ranks), move (boxes, elements, bytes, staying, transfers), "
+                "windows (outputs, dims)")});
 }
 
 }  // namespace adjoin::cli

@@ -49,4 +49,8 @@ OptionRow flag(const std::string& name, bool& variable, const std::string& help)
   return {[=, &variable](CLI::App& command) { return command.add_flag(name, variable, with_default(help, "false")); }};
 }
 
+OptionRow json_row(bool& variable, const std::string& what) {
+  return flag("--json", variable, "Print one JSON " + what);
+}
+
 }  // namespace adjoin::cli

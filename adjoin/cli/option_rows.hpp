@@ -35,6 +35,9 @@ OptionRow file(const std::string& name, std::string& variable, const std::string
 
 OptionRow flag(const std::string& name, bool& variable, const std::string& help);
 
+/// --json, by which a command's report is JSON; `what` continues "Print one JSON ".
+OptionRow json_row(bool& variable, const std::string& what);
+
 /// An option whose value is exactly one decimal number, whole for an int64_t: not "", not "0x10", not "3 " ("010" is ten).
 /// Throws (when it is read): InvalidArgument, with the name of the option; (when the command runs) for one out of the range
 template <class Variable>

@@ -82,9 +82,9 @@ void add_pipeline(Program& program) {
               "Cost of sending a result to another rank, while both continue computing"),
        file("--svg", options->svg, "Draw it, up to 20000 actions"),
        file("--csv", options->csv, "Write it as a table, which this command, training and PyTorch's pipelines read"),
-       flag("--json", options->json,
-            "Print one JSON object: schedule, ranks, stages, microbatches, actions, makespan, bubble, "
-            "bubble_formula (null where none holds), most_in_flight (of each rank)")});
+       json_row(options->json,
+                "object: schedule, ranks, stages, microbatches, actions, makespan, bubble, "
+                "bubble_formula (null where none holds), most_in_flight (of each rank)")});
 }
 
 }  // namespace adjoin::cli

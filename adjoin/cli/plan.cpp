@@ -153,13 +153,14 @@ void add_plan(Program& program) {
       ->default_str("")
       ->option_text("[COUNT]")
       ->group("Plan");
-  add_options(program, *command,
-              {number("--lines", options->lines, "Layouts to print of each list; 0: all", 0),
-               flag("--json", options->json,
-                    "Print one JSON object: layouts and too_large, of each options and their values, step_seconds, "
-                    "samples_per_second, computing, communicating, bubble, memory_bytes, checkpoint_bytes, and with "
-                    "--check measured_step_seconds and measured_memory_bytes; choices")},
-              "Plan");
+  add_options(
+      program, *command,
+      {number("--lines", options->lines, "Layouts to print of each list; 0: all", 0),
+       json_row(options->json,
+                "object: layouts and too_large, of each options and their values, step_seconds, "
+                "samples_per_second, computing, communicating, bubble, memory_bytes, checkpoint_bytes, and with "
+                "--check measured_step_seconds and measured_memory_bytes; choices")},
+      "Plan");
   options->given =
       add_configuration_options(*command, {"Data", "Model", "Training", "Layout", "save", "resume", "step"});
   command->footer(preset_table());

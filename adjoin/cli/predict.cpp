@@ -84,9 +84,9 @@ void add_predict(Program& program) {
        flag("--all", options->all,
             "Print after it the other classes with their probabilities, the likeliest first; with --json "
             "probabilities, of each class by its name"),
-       flag("--json", options->json,
-            "Print one JSON object per line: label and probability, or bits_per_byte; of a text that the model does "
-            "not read at once also its tokens and tokens_at_once"),
+       json_row(options->json,
+                "object per line: label and probability, or bits_per_byte; of a text that the model does "
+                "not read at once also its tokens and tokens_at_once"),
        texts("text", program.texts, "TEXT ...",
              "Texts; without any, each line of standard input is one, answered as it comes. A text that begins with "
              "two dashes comes after --")});

@@ -2,7 +2,6 @@
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <cstdio>
 #include <functional>
 #include <memory>
 
@@ -91,18 +90,19 @@ void run_attention(Command<AttentionOptions>& c) {
   require(c.method || c.dropout == 0, "--dropout is given, but --method local has none");
   const Comparison result = bench_attention(c);
   if (!prints()) return;
-  if (!c.json) return print(c.word, result);
-  Json row = with_measured({{"method", c.word},
-                            {"ranks", c.ranks()},
-                            {"length", c.length},
-                            {"heads", c.heads},
-                            {"dim", c.size},
-                            {"causal", c.causal},
-                            {"dropout", c.dropout}},
-                           result);
+  Report report{c.json};
+  report.text << text_of(c.word, result);
+  report.json = with_measured({{"method", c.word},
+                               {"ranks", c.ranks()},
+                               {"length", c.length},
+                               {"heads", c.heads},
+                               {"dim", c.size},
+                               {"causal", c.causal},
+                               {"dropout", c.dropout}},
+                              result);
   if (result.results.size() > 2)
-    row.update({{"plain_seconds", result.results[2].both}, {"plain_ratio", result.results[2].ratio}});
-  std::puts(row.dump().c_str());
+    report.json.update({{"plain_seconds", result.results[2].both}, {"plain_ratio", result.results[2].ratio}});
+  report.print();
 }
 
 }  // namespace

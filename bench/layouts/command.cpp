@@ -1,7 +1,5 @@
 #include "bench/layouts/command.hpp"
 
-#include <cstdio>
-
 #include "adjoin/base/text.hpp"
 
 namespace adjoin::bench {
@@ -39,7 +37,7 @@ Json with_measured(Json row, const Comparison& comparison) {
   return row;
 }
 
-void print(const std::string& what, const Comparison& comparison) {
+std::string text_of(const std::string& what, const Comparison& comparison) {
   const auto ranks = std::ssize(comparison.peak_memory_bytes);
   const std::string name = what + " on " + counted(ranks, "rank");
   const bool has_backward = !comparison.results.empty() && comparison.results[0].backward > 0;
@@ -56,10 +54,11 @@ void print(const std::string& what, const Comparison& comparison) {
         text_of_seconds(result.both));
     if (!is_ours) add("median of the ratios", fixed(result.forward_ratio, 3), "", fixed(result.ratio, 3));
   }
-  std::fputs(table_text(rows, "lr").c_str(), stdout);
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    std::printf("rank %ld: peak tensor memory %.1f MiB\n", long{rank},
-                static_cast<double>(comparison.peak_memory_bytes[static_cast<size_t>(rank)]) / (1 << 20));
+  std::string text = table_text(rows, "lr");
+  for (size_t rank = 0; rank < comparison.peak_memory_bytes.size(); ++rank)
+    text += formatted("rank %zu: peak tensor memory %.1f MiB\n", rank,
+                      static_cast<double>(comparison.peak_memory_bytes[rank]) / (1 << 20));
+  return text;
 }
 
 void add_benches(Program& program) {

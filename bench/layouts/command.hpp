@@ -1,18 +1,17 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "adjoin/cli/numbers.hpp"
 #include "adjoin/cli/options.hpp"
+#include "adjoin/cli/output.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "bench/layouts/side_by_side.hpp"
 
 namespace adjoin::bench {
 
 using namespace cli;
-using Json = nlohmann::ordered_json;
 
 inline constexpr int64_t kMost = int64_t{1} << 32;
 
@@ -48,8 +47,8 @@ CLI::App* add_bench(Program& program, const char* name, const char* description,
 /// Adds seconds, ratios and memory to a description of what was measured.
 Json with_measured(Json row, const Comparison& comparison);
 
-/// Prints a line for each entrant and one for its ratio, and one for each rank's memory.
-void print(const std::string& what, const Comparison& comparison);
+/// A line for each entrant and one for its ratio, and one for each rank's memory.
+std::string text_of(const std::string& what, const Comparison& comparison);
 
 void add_attention(Program& program);
 void add_layers(Program& program);

@@ -7,7 +7,6 @@
 #include <torch/nn/modules/pooling.h>
 #include <torch/nn/modules/upsampling.h>
 
-#include <cstdio>
 #include <functional>
 #include <memory>
 
@@ -170,17 +169,14 @@ void run_layers(Command<LayersOptions>& c) {
   check_product({{"--batch", c.batch}, {"--channels", c.channels}}, kMost);
   const std::vector<Comparison> results = bench_layers(layers, c);
   if (!prints()) return;
-  Json rows;
+  Report report{c.json};
   for (size_t i = 0; i < layers.size(); ++i) {
-    if (!c.json) {
-      print(layers[i], results[i]);
-      continue;
-    }
+    report.text << text_of(layers[i], results[i]);
     Json row = {{"layer", layers[i]}, {"ranks", c.ranks()}};
     if (layers[i] != "linear") row["cut"] = c.cut;
-    rows.push_back(with_measured(row, results[i]));
+    report.json.push_back(with_measured(row, results[i]));
   }
-  if (c.json) std::puts(rows.dump().c_str());
+  report.print();
 }
 
 }  // namespace

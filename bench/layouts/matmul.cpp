@@ -2,7 +2,6 @@
 #include <ATen/ops/randn.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <cstdio>
 #include <functional>
 #include <memory>
 
@@ -78,10 +77,12 @@ void run_matmul(Command<MatmulOptions>& c) {
   check_product({{"--length", c.length}, {"--dim", c.features}}, kMost);
   const Comparison result = bench_matmul(c);
   if (!prints()) return;
-  if (!c.json) return print(c.word, result);
+  Report report{c.json};
+  report.text << text_of(c.word, result);
   const Json row = {
       {"product", c.word}, {"ranks", c.ranks()}, {"length", c.length}, {"dim", c.features}, {"chunk", c.chunk_text}};
-  std::puts(with_measured(row, result).dump().c_str());
+  report.json = with_measured(row, result);
+  report.print();
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <ATen/ops/ones.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 
 #include "adjoin/base/error.hpp"
@@ -87,14 +86,13 @@ void run_moves(Command<MovesOptions>& c) {
   const std::vector<Comparison> results = bench_moves(c);
   if (!prints()) return;
   const auto &repartition = results[0].results, &halo = results[1].results;
-  if (c.json) {
-    const Json row = {{"repartition_seconds", repartition[0].forward},
-                      {"copy_seconds", repartition[1].forward},
-                      {"halo_seconds", halo[0].forward},
-                      {"raw_halo_seconds", halo[1].forward}};
-    return void(std::puts(row.dump().c_str()));
-  }
-  for (const Comparison& result : results) print(result.results[0].name, result);
+  Report report{c.json};
+  for (const Comparison& result : results) report.text << text_of(result.results[0].name, result);
+  report.json = {{"repartition_seconds", repartition[0].forward},
+                 {"copy_seconds", repartition[1].forward},
+                 {"halo_seconds", halo[0].forward},
+                 {"raw_halo_seconds", halo[1].forward}};
+  report.print();
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "adjoin/cli/doctor_report.hpp"
 #include "tests/cli/program.hpp"
@@ -78,9 +77,9 @@ TEST(Doctor, shows_the_operation_that_failed_and_how) {
                      {"node2", {3, 4}, 1, int64_t{1} << 29, 0, "the memory of local rank 1 cannot be opened"}};
   diagnosis.operations = {{"send", ""}, {"reduce_scatter", "rank 1: float32 x 7, sum: expected 5 at element 2, got 6"}};
   diagnosis.seconds = 0.25;
-  std::ostringstream text;
-  print(text, diagnosis);
-  EXPECT_EQ(text.str(),
+  Report report{.as_json = false};
+  add(report, diagnosis);
+  EXPECT_EQ(report.text.str(),
             "ranks       5 over MPI on 2 hosts, thread level multiple\n"
             "            n1     ranks 0-2   8 cores  64.0 GiB\n"
             "            node2  ranks 3, 4  1 core   0.5 GiB\n"
@@ -90,9 +89,8 @@ TEST(Doctor, shows_the_operation_that_failed_and_how) {
             "  send            ok\n"
             "  reduce_scatter  FAILED  rank 1: float32 x 7, sum: expected 5 at element 2, got 6\n"
             "1 of 2 operations ok in 0.25 s\n");
-  const auto report = to_json({}, diagnosis);
-  EXPECT_EQ(report.at("ok"), false);
-  EXPECT_EQ(report.at("operations")[1].at("failure"), diagnosis.operations[1].failure);
+  EXPECT_EQ(report.json.at("ok"), false);
+  EXPECT_EQ(report.json.at("operations")[1].at("failure"), diagnosis.operations[1].failure);
 }
 
 }  // namespace
