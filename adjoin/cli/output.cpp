@@ -59,10 +59,12 @@ void Report::table(Json& place, std::string_view sides, size_t rows, const std::
     Json& object = place.emplace_back();
     for (Cell& cell : row_at(i)) {
       const auto names = parts_of(cell.names, '=');
+      if (!as_json && !names.front().empty()) {
+        if (i == 0) lines[0].emplace_back(names.front());
+        const Json& value = cell.value;
+        lines[i + 1].push_back(cell.text ? *cell.text : value.is_string() ? value.get<std::string>() : value.dump());
+      }
       if (!names.back().empty()) object[std::string(names.back())] = std::move(cell.value);
-      if (as_json || names.front().empty()) continue;
-      if (i == 0) lines[0].emplace_back(names.front());
-      lines[i + 1].push_back(std::move(cell.text));
     }
   }
   text << table_text(lines, sides, kPage);

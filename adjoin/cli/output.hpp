@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -28,7 +29,7 @@ Json list_of(const Things& things, const JsonOf& json_of) {
   return list;
 }
 
-/// A text as printf makes it.
+/// A text as printf makes it, of up to 399 bytes.
 [[gnu::format(printf, 1, 2)]] std::string formatted(const char* format, ...);
 
 /// JSON on one line, safe for a terminal: it has what disturbs a terminal only as JSON escapes it, and U+FFFD for bytes that are not
@@ -39,12 +40,13 @@ std::string json_line(const Json& json);
 void write_out(std::string_view text);
 void write_line(std::string_view text);
 
-/// What a row of a table has in one column: the column's names "heading=key", the value for programs, and the text for people.
+/// What a row of a table has in one column: the column's names "heading=key", the value for programs, and the text for people,
+/// where that is another.
 /// Without a heading the column is for programs alone, without a key for people alone, and "name" is heading and key.
 struct Cell {
   const char* names;
   Json value;
-  std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  std::optional<std::string> text{};
 };
 
 using Row = std::vector<Cell>;
