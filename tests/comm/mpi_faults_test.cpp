@@ -198,6 +198,23 @@ TEST(MpiFaults, say_that_a_message_is_longer_than_expected) {
   }
 }
 
+TEST(MpiFaults, say_that_a_long_message_to_another_host_is_not_as_long_as_expected) {
+  const struct {
+    int64_t sent, expected;
+    std::string got;
+  } cases[] = {{1200000, 70000, "a longer message"},
+               {70000, 1200000, "70000 elements"},
+               {75000, 1200000, "75000 elements"},  // as long as one piece of what is expected
+               {1200001, 1200000, "a longer message"},
+               {65536, 65537, "65536 elements"}};  // the shortest that goes in pieces
+  for (const auto& [sent, expected, got] : cases) {
+    const Outcome outcome = job("0 lengths " + std::to_string(sent) + " " + std::to_string(expected));
+    EXPECT_THAT(outcome.text,
+                HasSubstr("expected a message of float32 x " + std::to_string(expected) + ", got " + got));
+    EXPECT_LT(outcome.seconds, 20);
+  }
+}
+
 TEST(MpiJob, goes_on_without_host_memory_where_it_cannot_be_unless_it_must) {
   const std::string limit = "prlimit --fsize=1000000000 env ADJOIN_HOST_MEMORY=";
   EXPECT_EQ(job("0 fine", limit + "auto").code, 0);

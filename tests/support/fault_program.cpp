@@ -273,6 +273,24 @@ void send_while_waiting() {
   if (world.rank() == 3) here.barrier(), world.send(buffer(x), 1);
 }
 
+/// Rank 1 gives rank 0, on another host, `sent` elements where rank 0 expects `expected`.
+void exchange_other_lengths(int64_t sent, int64_t expected) {
+  const adjoin::MpiSession session({.ranks_of_a_host = 1});
+  const Communicator world(session.world());
+  const auto ranks = static_cast<size_t>(world.size());
+  std::vector<int64_t> gives(ranks), gets(ranks);
+  if (world.rank() == 1) gives[0] = sent;
+  if (world.rank() == 0) gets[1] = expected;
+  const std::vector<float> x(static_cast<size_t>(sent));
+  std::vector<float> got(static_cast<size_t>(expected));
+  try {
+    world.all_to_all(adjoin::const_buffer(x).slice(0, gives[0]), gives, buffer(got).slice(0, gets[1]), gets);
+    world.barrier();
+  } catch (...) {
+    world.backend()->fail(std::current_exception());
+  }
+}
+
 /// Some ranks let a launch's groups go during the next one, whose memory that must not change. No fault.
 void let_groups_go_late(int culprit) {
   const adjoin::MpiSession until_the_end;
@@ -359,6 +377,7 @@ int main(int argc, char** argv) {
     if (kind == "pieces") return run_in_pieces(), 0;
     if (kind == "tour") return adjoin::testing::programs::run_tour(operation), 0;
     if (kind == "send-while-waiting") return send_while_waiting(), 0;
+    if (kind == "lengths") return exchange_other_lengths(operation, std::atoi(argv[4])), 0;
     if (kind == "late-groups") return let_groups_go_late(std::atoi(argv[1])), 0;
     if (kind == "words") return launch_with_another_word(std::atoi(argv[1])), 0;
     const auto fail = [&](const Communicator& world) { fail_on(std::atoi(argv[1]), kind, operation, world); };

@@ -130,7 +130,7 @@ void Transport::all_gather_of_two(const Call& call) {
 
 /// Works like OpenMPI's own linear algorithm.
 void Transport::all_to_all(const Call& call) {
-  posted_.clear();
+  messages_.clear();
   ConstBuffer from = call.in.slice(0, 0), own_in;
   Buffer to = call.out.slice(0, 0), own_out;
   for (int peer = 0; peer < size_; ++peer) {
@@ -139,11 +139,11 @@ void Transport::all_to_all(const Call& call) {
     if (peer == rank_) {
       own_in = from, own_out = to;
     } else {
-      posted_.push_back(send_of(from, peer, kCollectiveTag));
-      posted_.push_back(receive_of(to, peer, kCollectiveTag));
+      messages_.push_back(send_of(from, peer, kCollectiveTag));
+      messages_.push_back(receive_of(to, peer, kCollectiveTag));
     }
   }
-  exchange(posted_, call);
+  exchange(messages_, call);
   copy_cached(own_out.data, own_in);
 }
 

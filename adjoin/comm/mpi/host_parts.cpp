@@ -81,11 +81,12 @@ void Transport::call_between_leaders(const Call& call, ConstBuffer in, Buffer ou
 
 /// A collective of a group whose ranks are all on different hosts.
 void Transport::call_between_hosts(const Call& call) {
-  // Even between two ranks OpenMPI reduces to one and then broadcasts, so that one direction of the cable is idle at
-  // any time.
+  // OpenMPI uses one direction of the cable at a time: even between two ranks its all_reduce reduces to one and then
+  // broadcasts, and long messages that cross do not go in pieces (Posted).
   constexpr int64_t kLong = 64 << 10;
-  const bool is_long_sum = *call.collective == Collective::all_reduce && call.in.bytes() >= kLong;
-  is_long_sum ? Backend::run_collective(call) : call_mpi(call);
+  const bool crosses = call.collective == Collective::all_reduce || call.collective == Collective::all_gather ||
+                       call.collective == Collective::reduce_scatter;
+  crosses&& std::max(call.in.bytes(), call.out.bytes()) >= kLong ? Backend::run_collective(call) : call_mpi(call);
 }
 
 void Transport::call_by_parts(const Call& call) {

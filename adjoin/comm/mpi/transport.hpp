@@ -9,7 +9,7 @@
 
 #include "adjoin/comm/contract/backend.hpp"
 #include "adjoin/comm/mpi/in_job.hpp"
-#include "adjoin/comm/mpi/types.hpp"
+#include "adjoin/comm/mpi/posted.hpp"
 
 namespace adjoin::mpi {
 
@@ -28,17 +28,9 @@ class Transport final : public InJob<Backend> {
   void run_collective(const Call& call) override;
 
  private:
-  /// In checked mode it goes before each message of users, as MPI itself compares only lengths.
-  struct Header {
-    int64_t type = 0, count = 0;
-  };
-
   // Messages.
   void carry(std::span<const Message> messages, const Call& call);
   class PostedSend;
-  void post(const Message& message, MPI_Request& request);
-  void post_header(const Message& message, Header& header, MPI_Request& request) const;
-  void check_what_came(const Message& message, size_t place, const Call& call) const;
 
   // MPI's own collectives; collectives.cpp.
   /// Whether MPI's counts can hold the blocks of all ranks together.
@@ -72,13 +64,11 @@ class Transport final : public InJob<Backend> {
   // For a group over several hosts: the ranks that share memory with this one, and the leaders where it is one.
   std::unique_ptr<ProcessBackend> part_;
   std::unique_ptr<Transport> leaders_;
-  BoxTypes box_types_;
+  Channel channel_;
   // Kept for the next call, so that none allocates.
-  std::vector<MPI_Request> requests_;  // one for each message, then one for each header
-  std::vector<MPI_Status> statuses_;
-  std::vector<Header> headers_;      // one for each message in checked mode
+  Posted posted_;
   std::vector<int> sizes_, starts_;  // of the ranks' blocks
-  std::vector<Message> posted_;      // by an all_to_all
+  std::vector<Message> messages_;    // of an all_to_all
   std::vector<char> block_;          // of a reduce_scatter in place
 };
 
