@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -163,43 +162,6 @@ TEST(Launch, tells_whether_calls_are_checked) {
                      EXPECT_EQ(world.split(0, 0)->checked(), checked);
                    },
                    {.checked = checked});
-}
-
-/// Long messages go to other hosts in pieces, so the messages of one exchange and those of single calls must still meet in
-/// order.
-TEST(LongMessages, arrive_in_the_order_of_their_calls_whatever_describes_them) {
-  for_each_world({2, 3}, [](const Communicator& world) {
-    const int next = (world.rank() + 1) % world.size(), before = (world.rank() + world.size() - 1) % world.size();
-    constexpr int64_t kRows = 300, kColumns = 700, kAll = kRows * kColumns;
-    const std::vector<int64_t> turned{kColumns, kRows},
-        of_turned{1, kColumns};  // what lies in memory by rows, by columns
-    const std::vector<int64_t> by_rows{kRows, kColumns}, of_rows{2 * kColumns, 2};
-    std::vector<float> first(kAll), second(kAll), third{static_cast<float>(world.rank())}, got(kAll);
-    std::iota(first.begin(), first.end(), static_cast<float>(world.rank()));
-    std::iota(second.begin(), second.end(), static_cast<float>(2000000 + world.rank()));
-    const Message sends[] = {{Message::Kind::send, next, buffer(first), 3, turned, of_turned},
-                             {Message::Kind::send, next, buffer(third), 3},
-                             {Message::Kind::send, next, buffer(second), 3}};
-    if (world.rank() % 2 == 0) world.exchange(sends);
-    const auto expect_turned = [&] {
-      world.recv(buffer(got), before, 3);
-      EXPECT_EQ(got[1], static_cast<float>(before + kColumns));
-      EXPECT_EQ(got[kAll - 2], static_cast<float>(before + kAll - 1 - kColumns));
-    };
-    const auto expect_others = [&] {
-      std::vector<float> one(1);
-      world.recv(buffer(one), before, 3);
-      EXPECT_EQ(one[0], static_cast<float>(before));
-      std::vector<float> apart(2 * kAll);
-      const Message box{Message::Kind::receive, before, buffer(apart).slice(0, kAll), 3, by_rows, of_rows};
-      world.exchange({&box, 1});
-      for (const int64_t i : {0, 12345, 65536, 100000, 209999})
-        EXPECT_EQ(apart[static_cast<size_t>(2 * i)], static_cast<float>(2000000 + before + i));
-    };
-    expect_turned();
-    expect_others();
-    if (world.rank() % 2 == 1) world.exchange(sends);
-  });
 }
 
 }  // namespace

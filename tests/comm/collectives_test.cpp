@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -365,37 +364,6 @@ class Pages {
   size_t bytes_;
   void* memory_;
 };
-
-TEST(Collectives, are_right_of_any_length_of_which_long_messages_may_go_in_pieces) {
-  for_each_world({2, 3}, [](const Communicator& world) {
-    const int ranks = world.size();
-    const auto self = static_cast<size_t>(world.rank());
-    for (const int64_t most : {65535, 65536, 65537, 65552, 1048575, 1048593, 1100003}) {
-      Counts counts(static_cast<size_t>(ranks), most);
-      counts[1] = most / 3;
-      const auto all = std::accumulate(counts.begin(), counts.end(), int64_t{0});
-      std::vector<float> x(static_cast<size_t>(all)), gathered(static_cast<size_t>(ranks * most));
-      const auto fill = [&] {
-        for (int64_t i = 0; i < all; ++i) x[static_cast<size_t>(i)] = given<float>(world.rank(), i);
-      };
-      const auto sum = reduced_over<float>(ranks, all, Reduction::sum);
-      const auto first = std::accumulate(counts.begin(), counts.begin() + world.rank(), int64_t{0});
-      const Buffer own = buffer(gathered).slice(first, counts[self]);
-      fill();
-      world.reduce_scatter(const_buffer(x), own, counts);
-      world.all_gather(own, buffer(gathered).slice(0, all), counts);
-      EXPECT_EQ(std::memcmp(gathered.data(), sum.data(), sum.size()), 0) << most;
-      world.all_reduce(buffer(x));
-      EXPECT_EQ(std::memcmp(x.data(), sum.data(), sum.size()), 0) << most;
-      fill();
-      world.all_to_all(const_buffer(x), counts, buffer(gathered).slice(0, ranks * counts[self]),
-                       Counts(static_cast<size_t>(ranks), counts[self]));
-      for (int from = 0; from < ranks; ++from)
-        ASSERT_EQ(gathered[static_cast<size_t>(from * counts[self] + counts[self] / 2)],
-                  given<float>(from, first + counts[self] / 2));
-    }
-  });
-}
 
 TEST(Broadcast, only_reads_the_memory_of_the_root) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
