@@ -38,7 +38,9 @@ void check_backend(const CollectiveOptions& options) {
 
 int ranks_of(const CollectiveOptions& options) {
   if (options.ranks.empty()) return started_by_mpi() ? mpi_job_size() : 2;
-  return static_cast<int>(number_of(options.ranks, "--ranks", 1, kMostThreads));
+  const auto ranks = static_cast<int>(number_of(options.ranks, "--ranks", 1, kMostThreads));
+  check_ranks(ranks);
+  return ranks;
 }
 
 /// Sizes, in whole elements, for each rank; its two buffers must fit into memory on all ranks of this machine.

@@ -44,6 +44,7 @@ std::string text_of(const toml::node& node) {
 /// The key that was probably meant.
 std::string key_meant(const CLI::App& command, const std::string& name) {
   std::vector<std::string> keys = option_names(command);
+  std::erase_if(keys, [](const std::string& key) { return key == "--config" || key == "--help"; });
   for (std::string& key : keys) key.erase(0, 2);
   return did_you_mean(name, keys);
 }

@@ -124,6 +124,7 @@ void run_doctor(const DoctorOptions& options) {
   const int ranks = !options.ranks.empty() ? static_cast<int>(number_of(options.ranks, "--ranks", 1, kMostThreads))
                     : started_by_mpi()     ? mpi_job_size()
                                            : 4;
+  check_ranks(ranks);
   require(options.timeout >= 1 && options.timeout <= kMostSeconds, [&] {
     return "--timeout is " + std::to_string(options.timeout) + ", expected 1 to " + std::to_string(kMostSeconds) +
            " seconds";

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/cli/line_reader.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/cli/output.hpp"
 #include "adjoin/comm/launch.hpp"
@@ -26,27 +27,30 @@ struct GenerateCommand {
   bool is_whole = false, json = false;
 };
 
-/// The prompts on the command line; if there are none, the lines of standard input, or all of it.
-std::vector<std::string> prompts_of(const GenerateCommand& options) {
+/// Takes the prompts on the command line; if there are none, the lines of standard input as they come, or all of it.
+void take_prompts(const GenerateCommand& options, train::GenerationRequest& request) {
   require(options.prompts.empty() || !options.is_whole, "--whole makes one prompt of standard input: give no others");
-  if (!options.prompts.empty()) return options.prompts;
+  request.prompts = options.prompts;
+  if (!options.prompts.empty()) return;
   require(!started_by_mpi(), "a prompt is needed, in quotes: under mpirun it cannot come from standard input");
-  if (options.is_whole) return {std::string(std::istreambuf_iterator<char>(std::cin), {})};
-  std::vector<std::string> prompts;
-  if (::isatty(STDIN_FILENO) == 0)
-    for (std::string line; std::getline(std::cin, line); prompts.push_back(line))
-      if (line.ends_with('\r')) line.pop_back();
-  require(!prompts.empty(), "a prompt is needed, in quotes or on standard input");
-  return prompts;
+  if (options.is_whole) {
+    request.prompts = {std::string(std::istreambuf_iterator<char>(std::cin), {})};
+    return;
+  }
+  constexpr size_t kAtOnce = 16;
+  const auto next = [input = std::make_shared<LineReader>(STDIN_FILENO)] { return input->next(kAtOnce); };
+  std::vector<std::string> lines;
+  do {  // until it is known whether there is one prompt or several
+    if (::isatty(STDIN_FILENO) == 0) lines = next();
+    request.prompts.insert(request.prompts.end(), lines.begin(), lines.end());
+  } while (!lines.empty() && request.prompts.size() < 2);
+  require(!request.prompts.empty(), "a prompt is needed, in quotes or on standard input");
+  if (request.prompts.size() > 1) request.more = next;
 }
 
 void run_generate(GenerateCommand& options) {
   train::GenerationRequest& request = options.request;
-  request.prompts = prompts_of(options);
-  for (size_t i = 0; i < request.prompts.size(); ++i)
-    require(!request.prompts[i].empty(), [&] {
-      return request.prompts.size() == 1 ? "the prompt is empty" : "prompt " + std::to_string(i + 1) + " is empty";
-    });
+  take_prompts(options, request);
   const double temperature = options.temperature.value_or(1), top_p = options.top_p.value_or(1);
   require(temperature >= 0 && std::isfinite(temperature),
           [&] { return "--temperature is " + train::shown(temperature) + ", expected a number of 0 or more"; });

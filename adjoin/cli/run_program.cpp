@@ -31,7 +31,7 @@ constexpr int kUsage = 2, kSignal = 128;
 /// as a rank that left first would let mpirun end rank 0 before it has printed. A rank that still runs after the wait prints
 /// the error itself.
 int fail(int code, std::string message) {
-  std::replace(message.begin(), message.end(), '\n', ' ');
+  if (code == kUsage) std::replace(message.begin(), message.end(), '\n', ' ');  // a report of ranks has a line for each
   message = printable(message);
   if (const int rank = mpi_job_rank(); rank != 0) {
     std::this_thread::sleep_for(std::chrono::seconds(5));

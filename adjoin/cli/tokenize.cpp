@@ -27,6 +27,8 @@ struct TokenizeOptions {
 /// Reads one text from each line of standard input and prints its ids as a line.
 void print_ids(const std::string& vocab) {
   require_given(vocab, "--vocab");
+  require(vocab != "subword",
+          "--vocab subword: is learned from --data, and --out is needed, the folder for its tokens");
   const auto vocabulary = data::any_vocabulary(vocab);
   if (!prints()) return;
   LineReader input(STDIN_FILENO);

@@ -32,6 +32,11 @@ std::string lead_of(const Call& call) {
   return std::string(call.name) + " on rank " + std::to_string(call.rank) + " at " + describe(call.where);
 }
 
+/// 0 is the world.
+uint64_t id_of(uint64_t hash) {
+  return std::max<uint64_t>(1, mix(hash));
+}
+
 /// Reports a call to an observer for as long as this object lives.
 struct Seen {
   Seen(Observer* by, const Call& what) : observer(by), call(what) {
@@ -201,7 +206,7 @@ Communicator Communicator::subset(std::span<const int> ranks, Where where) const
   const uint64_t nth = ++state_->shared->subsets[of_world];
   const std::span<const int> members(of_world);
   auto group = std::make_shared<GroupIdentity>();
-  group->id = mix(hash_of(members, state_->group->id ^ mix(nth)));
+  group->id = id_of(hash_of(members, mix(mix(state_->group->id + 1) + nth)));
   group->world_ranks = std::move(of_world);
   return Communicator(State{.backend = state_->backend->subset(ranks, call),
                             .observer = state_->observer,
@@ -228,7 +233,7 @@ Communicator Communicator::carried_by(std::shared_ptr<Backend> backend) const {
   State carried{.backend = std::move(backend), .observer = state_->observer, .choices = state_->choices};
   carried.process = state_->process;
   auto group = std::make_shared<GroupIdentity>(carried.size == state_->size ? *state_->group : *carried.group);
-  group->id = mix(state_->group->id + ++state_->shared->carried);
+  group->id = id_of(mix(~state_->group->id) + ++state_->shared->carried);
   carried.group = std::move(group);
   return Communicator(std::move(carried));
 }

@@ -1,6 +1,7 @@
 #include "adjoin/train/generator.hpp"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
@@ -49,16 +50,17 @@ class WholeCharacters {
   std::string pending_;
 };
 
-/// The tokens of each prompt. Throws: InvalidArgument for a prompt that is empty or leaves no room
-std::vector<models::Tokens> encoded(const GenerationRequest& request, const data::TextVocabulary& vocabulary,
-                                    int64_t context) {
+/// The tokens of each prompt, which come after `before` others. Throws: InvalidArgument for a prompt that is empty or leaves no
+/// room
+std::vector<models::Tokens> encoded(std::span<const std::string> texts, size_t before, const GenerationRequest& request,
+                                    const data::TextVocabulary& vocabulary, int64_t context) {
   std::vector<models::Tokens> prompts;
-  for (const std::string& text : request.prompts) {
+  for (const std::string& text : texts) {
     prompts.push_back(vocabulary.encode_prompt(text));
     const auto length = std::ssize(prompts.back());
     const std::string name =
-        request.prompts.size() == 1 ? "the prompt" : "prompt " + std::to_string(std::ssize(prompts));
-    require(length > 0, [&] { return name + " is empty"; });
+        texts.size() == 1 && before == 0 ? "the prompt" : "prompt " + std::to_string(before + prompts.size());
+    require(!text.empty() && length > 0, [&] { return name + " is empty"; });
     require(context - length >= request.tokens.value_or(1), [&] {
       return (request.tokens ? "--tokens " + std::to_string(*request.tokens) + ": " : "") + name + " has " +
              counted(length, "token") + ", and the model's context is " + std::to_string(context);
@@ -78,7 +80,7 @@ void generate(const GenerationRequest& request, const Readers& readers) {
   });
   const data::TextVocabulary& vocabulary = task->vocabulary();
   const int64_t context = context_of(saved.configuration);
-  const std::vector<models::Tokens> prompts = encoded(request, vocabulary, context);
+  const std::vector<models::Tokens> first = encoded(request.prompts, 0, request, vocabulary, context);
   const Configuration configuration = configured(saved, request);
   const models::TransformerOptions sizes = transformer_options(configuration, vocabulary.size());
   const Stages stages = stages_of(configuration, models::decoder(sizes, configuration.tied_scores));
@@ -89,21 +91,28 @@ void generate(const GenerationRequest& request, const Readers& readers) {
     const at::TensorOptions tensor = tensor_options(configuration);
     const models::Model model = model_here(stages, grid, tensor);
     saved.folder->read_weights(world, parameters_of(stages, model, grid, tensor));
-    const bool is_lone = prompts.size() == 1 && readers.piece && world.rank() == 0;
+    const bool is_lone = first.size() == 1 && readers.piece && world.rank() == 0;
     WholeCharacters characters(is_lone ? readers.piece : nullptr);
     if (is_lone) characters.add(request.prompts.front());
     const auto add = [&](size_t, int64_t token) { characters.add(vocabulary.bytes_of(token)); };
-    for (size_t first = 0; first < prompts.size(); first += kTextsAtOnce) {
-      const size_t end = std::min(first + kTextsAtOnce, prompts.size());
-      const std::vector<models::Tokens> now(prompts.begin() + first, prompts.begin() + end);
-      models::GenerateOptions of_these = options;
-      if (of_these.sampling) of_these.sampling->sequence = static_cast<int64_t>(first);
-      const auto written = models::generate(model, sizes, now, of_these, add, grid.axis("pp"));
-      for (size_t i = 0; readers.whole && world.rank() == 0 && i < now.size(); ++i) {
-        WrittenText text{request.prompts[first + i], "", std::ssize(written[i])};
-        for (const int64_t token : written[i]) text.continuation += vocabulary.bytes_of(token);
-        readers.whole(text);
+    std::vector<std::string> texts = request.prompts;
+    std::vector<models::Tokens> prompts = first;
+    for (size_t answered = 0; !texts.empty();) {
+      for (size_t begin = 0; begin < texts.size(); begin += kTextsAtOnce) {
+        const size_t end = std::min(begin + kTextsAtOnce, texts.size());
+        const std::vector<models::Tokens> now(prompts.begin() + begin, prompts.begin() + end);
+        models::GenerateOptions of_these = options;
+        if (of_these.sampling) of_these.sampling->sequence = static_cast<int64_t>(answered + begin);
+        const auto written = models::generate(model, sizes, now, of_these, add, grid.axis("pp"));
+        for (size_t i = 0; readers.whole && world.rank() == 0 && i < now.size(); ++i) {
+          WrittenText text{texts[begin + i], "", std::ssize(written[i])};
+          for (const int64_t token : written[i]) text.continuation += vocabulary.bytes_of(token);
+          readers.whole(text);
+        }
       }
+      answered += texts.size();
+      texts = request.more ? texts_of_root(world, request.more) : std::vector<std::string>();
+      prompts = encoded(texts, answered, request, vocabulary, context);
     }
     characters.end();
   });

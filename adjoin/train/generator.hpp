@@ -15,6 +15,8 @@ namespace adjoin::train {
 /// The options of `adjoin generate`.
 struct GenerationRequest : ModelUse {
   std::vector<std::string> prompts;
+  /// Further prompts, some at a time and none at the end, called on rank 0 when those before are answered; null: there are none.
+  std::function<std::vector<std::string>()> more = nullptr;
   std::optional<int64_t> tokens;  // at most so many are written; default 100, or what the model's context has room for
   std::optional<models::Sampling> sampling;  // default: always the likeliest token
 };

@@ -1,6 +1,5 @@
 #include "adjoin/train/predictor.hpp"
 
-#include <chrono>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -10,7 +9,6 @@
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/comm/values.hpp"
 #include "adjoin/data/sampler.hpp"
-#include "adjoin/store/on_root.hpp"
 #include "adjoin/task/precision.hpp"
 #include "adjoin/train/saved_model.hpp"
 #include "adjoin/train/trainer.hpp"
@@ -20,9 +18,6 @@ namespace adjoin::train {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-/// Rank 0 may wait long for a person who types the texts.
-constexpr auto kNever = std::chrono::hours(24 * 365);
 
 /// How many of the texts the task accepts, and why it refuses the next one.
 size_t taken(Task& task, std::span<const std::string> texts, std::string& refusal) {
@@ -37,13 +32,6 @@ size_t taken(Task& task, std::span<const std::string> texts, std::string& refusa
   while (good < texts.size() && taken(task, texts.subspan(good, 1), refusal) == 1) ++good;
   if (good > 0) task.take_texts(texts.first(good));
   return good;
-}
-
-/// Rank 0's texts, on all ranks, including bytes that are not UTF-8.
-std::vector<std::string> shared(const std::vector<std::string>& texts, const Communicator& world) {
-  std::string packed;
-  if (world.rank() == 0) Json::to_msgpack(texts, packed);
-  return Json::from_msgpack(text_from_rank(0, std::move(packed), world)).get<std::vector<std::string>>();
 }
 
 /// The predictions of all ranks, in rank order.
@@ -64,20 +52,17 @@ void converse(const SavedModel& saved, const Configuration& configuration, const
   const Trainer trainer = load_trainer(saved, configuration, world);
   const bool is_root = world.rank() == 0;
   for (size_t answered = 0;;) {
-    std::vector<std::string> texts;
     std::string refusal;
-    const auto read = [&] {
+    const std::vector<std::string> texts = texts_of_root(world, [&]() -> std::vector<std::string> {
       try {
-        texts = conversation.next();
-        const size_t all = texts.size();
-        if (all > 0) texts.resize(taken(*saved.task, texts, refusal));
+        std::vector<std::string> read = conversation.next();
+        if (!read.empty()) read.resize(taken(*saved.task, read, refusal));
+        return read;
       } catch (...) {
         trouble = std::current_exception();
-        texts.clear();
+        return {};
       }
-    };
-    world.size() == 1 ? read() : on_root(world, "reading texts", read, kNever);
-    texts = shared(texts, world);
+    });
     if (!is_root && started_by_mpi() && !texts.empty()) saved.task->take_texts(texts);
     if (!texts.empty()) {
       std::vector<int64_t> samples(texts.size());

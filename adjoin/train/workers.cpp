@@ -6,11 +6,15 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "adjoin/base/cores.hpp"
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/contract/common_cause.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "adjoin/comm/values.hpp"
+#include "adjoin/store/on_root.hpp"
 #include "adjoin/train/failures.hpp"
 
 namespace adjoin::train {
@@ -51,6 +55,16 @@ void run_workers(const WorkerOptions& options, const std::function<void(const Co
   if (options.host_memory != "auto") launched.host_memory = host_memory_named(options.host_memory, "--host-memory");
   if (options.deadline > 0) launched.deadline = std::chrono::milliseconds(std::llround(1000 * options.deadline));
   launch(static_cast<int>(options.ranks()), run, launched);
+}
+
+std::vector<std::string> texts_of_root(const Communicator& world,
+                                       const std::function<std::vector<std::string>()>& next) {
+  if (world.size() == 1) return next();
+  constexpr auto kNever = std::chrono::hours(24 * 365);
+  std::string packed;
+  on_root(
+      world, "reading texts", [&] { nlohmann::json::to_msgpack(next(), packed); }, kNever);
+  return nlohmann::json::from_msgpack(text_from_rank(0, std::move(packed), world)).get<std::vector<std::string>>();
 }
 
 bool is_first_of_process(const Communicator& world) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "adjoin/comm/communicator.hpp"
 #include "adjoin/task/grid_sizes.hpp"
@@ -31,6 +32,11 @@ void run_workers(const WorkerOptions& options, const std::function<void(const Co
 
 /// Throws what run_workers would throw for these options, before long work begins.
 void check_workers(const WorkerOptions& options);
+
+/// What `next` returns on rank 0, on all ranks, including bytes that are not UTF-8. It may wait long, as for a person who types.
+/// Throws: what `next` throws, on rank 0
+std::vector<std::string> texts_of_root(const Communicator& world,
+                                       const std::function<std::vector<std::string>()>& next);
 
 /// Whether this worker prints for its process: rank 0 of threads, every rank under MPI.
 bool is_first_of_process(const Communicator& world);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.hpp"
@@ -120,6 +121,21 @@ TEST_F(TrainedDecoder, takes_a_prompt_of_several_lines) {
   EXPECT_EQ(both.code, 2);
   EXPECT_EQ(both.err, "adjoin: --whole makes one prompt of standard input: give no others\n");
   EXPECT_EQ(run(generate + " --whole").err, "adjoin: the prompt is empty\n");
+}
+
+/// The last line comes only when there is an answer.
+TEST_F(TrainedDecoder, answers_the_lines_of_standard_input_as_they_come) {
+  const TemporaryFolder folder;
+  const std::string out = shell_quoted(folder / "answers"), has_answer = "[ -s " + out + " ]";
+  const std::string input = R"({ printf 'The \nA c\n'; for i in $(seq 1200); do )" + has_answer +
+                            " && break; sleep 0.05; done; " + has_answer + R"( && printf 'The \n'; })";
+  const std::string command = "touch " + out + "; " + input + " | " + ADJOIN_PROGRAM +
+                              " generate --tokens 1 --json --threads-per-rank 1 --tp 2 --model " +
+                              shell_quoted(model()) + " > " + out;
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  const std::vector<std::string> answers = lines_of(contents_of(folder / "answers"));
+  ASSERT_EQ(answers.size(), 3u);
+  EXPECT_EQ(json::parse(answers[2]).at("prompt"), "The ");
 }
 
 TEST_F(TrainedDecoder, says_that_it_reads_a_long_text_in_pieces) {

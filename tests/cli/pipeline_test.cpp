@@ -96,18 +96,14 @@ TEST(PipelineCommand, reads_pytorchs_tables) {
   }
 }
 
-TEST(PipelineCommand, tells_of_six_million_actions_within_five_seconds) {
+TEST(PipelineCommand, tells_of_six_million_actions_within_a_minute) {
   const auto begin = std::chrono::steady_clock::now();
   const Outcome outcome = run_pipeline("zb-h1 --ranks 1024 --microbatches 2048");
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   EXPECT_THAT(outcome.out,
               AllOf(HasSubstr("\nmakespan        7167\n"), HasSubstr("0.1427 of the time, by formula 0.1427\n"),
                     HasSubstr("\nmost in flight  1,024 on ranks 0-1023\n")));
-#ifdef __SANITIZE_ADDRESS__
-  EXPECT_LT(seconds, 50);
-#else
-  EXPECT_LT(seconds, 5);
-#endif
+  EXPECT_LT(seconds, 60);  // some seconds, and hours if its time grew with the square of the actions
 }
 
 TEST(PipelineCommand, refuses_bad_input_with_one_line_and_writes_nothing) {

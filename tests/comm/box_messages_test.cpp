@@ -164,5 +164,17 @@ TEST(Launch, tells_whether_calls_are_checked) {
                    {.checked = checked});
 }
 
+TEST(BoxMessages, of_bytes_may_run_back) {
+  for_each_world({2, 3}, [](const Communicator& world) {
+    if (world.rank() > 1) return;
+    const std::vector<int64_t> sizes{2, 4}, strides{5, -1};
+    std::vector<uint8_t> bytes(16, 0), in_order{1, 2, 3, 4, 5, 6, 7, 8};
+    if (world.rank() == 0) return world.send(buffer(in_order), 1);
+    const Message box{Message::Kind::receive, 0, buffer(bytes).slice(4, 8), 0, sizes, strides};
+    world.exchange({&box, 1});
+    EXPECT_EQ(bytes, (std::vector<uint8_t>{0, 4, 3, 2, 1, 0, 8, 7, 6, 5, 0, 0, 0, 0, 0, 0}));
+  });
+}
+
 }  // namespace
 }  // namespace adjoin

@@ -6,6 +6,7 @@
 #include <functional>
 #include <mutex>
 #include <numeric>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -121,6 +122,19 @@ TEST(Subset, is_called_by_its_members_only_and_keeps_their_order) {
       group.all_reduce(buffer(sum));
       EXPECT_EQ(sum[0], last == 0 ? 1 : last + 2);
     }
+  });
+}
+
+TEST(Groups, have_ids_of_their_own_which_are_not_the_worlds) {
+  for_each_world({3}, [](const Communicator& world) {
+    if (world.rank() == 1) return;
+    const std::vector<int> members{2, 0};
+    std::vector<Communicator> groups{world.for_thread(), world.for_thread()};
+    for (const Communicator& parent : {world, groups[0], groups[1]})
+      for (int i = 0; i < 3; ++i) groups.push_back(parent.subset(members));
+    groups.push_back(groups.back().for_thread());
+    std::set<uint64_t> ids{world.identity().id};
+    for (const Communicator& group : groups) EXPECT_TRUE(ids.insert(group.identity().id).second);
   });
 }
 

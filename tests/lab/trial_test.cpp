@@ -54,6 +54,16 @@ TEST(Trial, of_every_algorithm_is_right_and_sends_what_the_programs_say) {
   });
 }
 
+TEST(Trial, of_an_average_is_right) {
+  for (const Collective collective : {Collective::reduce, Collective::all_reduce, Collective::reduce_scatter})
+    for (const std::string_view algorithm : algorithm::names_of(collective)) {
+      Exercise exercise = exercise_of(collective, 4, 1, 64);
+      exercise.type = ElementType::float32;
+      exercise.reduction = Reduction::average;
+      EXPECT_TRUE(lab::try_out(exercise, algorithm).is_right) << name(collective) << " " << algorithm;
+    }
+}
+
 TEST(Trial, shows_what_the_ranks_hold) {
   EXPECT_THAT(try_out(Collective::broadcast, "tree", 3, 2, 8).held,
               ElementsAre(ElementsAre(200, 201), ElementsAre(200, 201), ElementsAre(200, 201)));

@@ -42,6 +42,7 @@ int64_t steps_of(const Request& request, std::string_view algorithm);
 /// have come to its step and both ports are free; a step ends when all its messages have ended.
 /// Throws: InvalidArgument also where counts differ and the algorithm's formula requires equal ones: tree, doubling, halving,
 ///         pairwise and bruck.
+/// Of the naive all_gather of blocks that differ it is a lower bound, as there two ranks may send to one rank at once.
 double seconds_of(const Request& request, std::string_view algorithm, int64_t bytes_per_element,
                   const Network& network);
 

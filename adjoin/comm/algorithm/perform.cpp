@@ -162,6 +162,8 @@ void run(const Program& program, Backend& backend, const Call& call) {
     reduce_arrived(step, messages, call, at);
     perform_moves(step.moves);
   }
+  const bool holds_result = call.collective != Collective::reduce || call.rank == call.root;
+  if (has_reduction(*call.collective) && holds_result) finish_reduction(call.out, call.reduction, call.size);
 }
 
 void choose_for(Call& call) {
@@ -179,8 +181,6 @@ void perform(const Call& call, Backend& backend) {
     return perform(chosen, backend);
   }
   run(program_for(call, backend), backend, call);
-  const bool holds_result = call.collective != Collective::reduce || call.rank == call.root;
-  if (has_reduction(*call.collective) && holds_result) finish_reduction(call.out, call.reduction, call.size);
 }
 
 }  // namespace adjoin::algorithm

@@ -62,7 +62,7 @@ void Posted::post(std::span<const Message> messages, const Call& call) {
     return post_in_turn();
   for (const auto kind : {Message::Kind::receive, Message::Kind::send})  // so that incoming data finds its place
     for (size_t i = 0; i < messages.size(); ++i)
-      if (messages[i].kind == kind) post_header(i), post_elements(i, messages[i].buffer);
+      if (messages[i].kind == kind) post_header(i), post_elements(i, elements_of(i));
 }
 
 /// Messages from one rank to another with one tag are a sequence, whose order both sides know. Posts one piece of each sequence
@@ -84,13 +84,20 @@ void Posted::post_in_turn() {
       for (size_t i = 0; i < count; ++i) {
         if (messages_[i].kind != kind || is_whole(i) || (before[i] < count && !is_whole(before[i]))) continue;
         if (posted[i] == 0) post_header(i);
-        post_elements(i, pieces[i] == 1 ? messages_[i].buffer : piece_of(contiguous(i), posted[i]));
+        post_elements(i, pieces[i] == 1 ? elements_of(i) : piece_of(contiguous(i), posted[i]));
         ++posted[i];
         if (is_whole(i)) --left;
       }
 }
 
-/// The memory of a message that goes in pieces; of a box a copy.
+/// The memory of a message that goes whole. OpenMPI 4.1 takes a stride of -1 byte for the size of an element.
+Buffer Posted::elements_of(size_t place) {
+  const Message& m = messages_[place];
+  const bool runs_back = size_of(m.buffer.type) == 1 && std::ranges::count(m.strides, -1) > 0;
+  return runs_back ? contiguous(place) : m.buffer;
+}
+
+/// The memory of a message, of a box a copy.
 Buffer Posted::contiguous(size_t place) {
   const Message& m = messages_[place];
   if (m.sizes.empty()) return m.buffer;

@@ -60,6 +60,7 @@ class Posted : NotCopied {
   };
 
   bool goes_in_pieces(const Message& message) const;
+  Buffer elements_of(size_t place);
   void post_in_turn();
   Buffer contiguous(size_t place);
   void post_header(size_t place);
@@ -74,7 +75,7 @@ class Posted : NotCopied {
   std::vector<Request> requests_;
   std::vector<Header> headers_;                  // one for each message, or none
   std::vector<int64_t> came_;                    // bytes of each message
-  std::vector<std::unique_ptr<char[]>> copies_;  // of boxes that go in pieces
+  std::vector<std::unique_ptr<char[]>> copies_;  // of boxes that MPI does not describe
 };
 
 }  // namespace adjoin::mpi

@@ -238,7 +238,7 @@ void MpiShared::note_lack_of_room(const char* of, size_t most) const {
   own()->lacks_room.store(true);
   if (table.host->has_warned.exchange(true)) return;
   say("adjoin: warning: rank " + std::to_string(world_rank) + ": only " + std::to_string(most) + " " + of +
-      " can be watched at once: a deadlock in which others wait for a rank with more is reported only at the deadline");
+      " can be watched: a deadlock in which others wait for a rank with more is reported only at the deadline");
 }
 
 bool MpiShared::is_first_to_fail() const noexcept {
