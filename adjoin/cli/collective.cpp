@@ -106,6 +106,9 @@ void run_comparison(const LabOptions& options, Collective collective) {
 void run_one(const LabOptions& options, Collective collective) {
   std::optional<algorithm::Network> network;
   if (options.alpha || options.beta) network = network_of(options, /*otherwise=*/{});
+  for (const auto& [option, given] : {std::pair("--ranks", options.ranks), {"--bytes", options.bytes}})
+    require(given.find(',') == given.npos && given.find("..") == given.npos,
+            [&] { return std::string(option) + " is " + given + ", expected one number without --compare"; });
   // An all_to_all has ranks * ranks counts, which every rank's program checks.
   const bool may_be_simulated_only = network && collective != Collective::all_to_all;
   const auto ranks =

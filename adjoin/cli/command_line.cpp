@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
@@ -30,21 +31,22 @@ bool is_option_with_value(const CLI::App& command, const std::string& word) {
 /// Checks that no value is given twice, and that none is missing where CLI11 would use the next option as the value.
 void check_values(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* command = &app;
-  std::vector<const CLI::Option*> given;
+  std::map<const CLI::Option*, std::string> given;
   for (size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
     for (const CLI::App* nested : command->get_subcommands([](const CLI::App*) { return true; }))
       if (nested->get_name() == words[i]) command = nested;
     const std::string name = words[i].substr(0, words[i].find('='));
     const CLI::Option* option = option_named(*command, name);
     if (option == nullptr) continue;
+    const auto [earlier, is_first] = given.try_emplace(option, name);
+    require(is_first,
+            [&] { return name + (earlier->second == name ? " is given twice" : " contradicts " + earlier->second); });
     if (!takes_value(*option)) {
       const std::string value = words[i].substr(name.size());
       require(value.empty() || value == "=true" || value == "=false" || option->get_items_expected_max() > 0,
               [&] { return words[i] + ": expected " + name + " alone, or with =true or =false"; });
       continue;
     }
-    require(std::ranges::find(given, option) == given.end(), [&] { return name + " is given twice"; });
-    given.push_back(option);
     if (name != words[i]) continue;
     require(i + 1 < words.size(), [&] { return name + " needs a value"; });
     require(option_named(*command, words[i + 1]) == nullptr,

@@ -32,7 +32,7 @@ void add_flight(Program& program) {
       "Show the last calls of a training run's ranks, as after a deadlock, an error or a kill: why it ended, where the "
       "calls of a group's ranks differ, and which calls are pending",
       [options] { run_flight(*options); },
-      {text("run", options->run, "DIR", "Output folder of a training run", /*is_required=*/true),
+      {text("run", options->run, "RUN", "Output folder of a training run", /*is_required=*/true),
        number("--last", options->last, "Calls of each rank that are shown, up to 200", 1, lab::kRecordedCalls),
        json_row(
            options->json,

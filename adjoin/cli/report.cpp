@@ -22,10 +22,10 @@ void add_report(Program& program) {
               "Write one HTML page about training runs: their curves in common charts, each rank's time and memory, "
               "layout, configuration and machine",
               [options] {
-                require(!options->runs.empty(), "DIR is needed");
+                require(!options->runs.empty(), "RUN is needed");
                 if (prints()) report::write_report(options->runs, options->out);
               },
-              {texts("runs", options->runs, "DIR ...", "Output folders of training runs (required)"),
+              {texts("runs", options->runs, "RUN ...", "Output folders of training runs (required)"),
                file("--out", options->out, "The page; an earlier report there is replaced")});
 }
 
@@ -37,7 +37,7 @@ void add_watch(Program& program) {
               [folder] {
                 if (prints()) report::watch(*folder);
               },
-              {text("run", *folder, "DIR", "Output folder of the training run", /*is_required=*/true)});
+              {text("run", *folder, "RUN", "Output folder of the training run", /*is_required=*/true)});
 }
 
 }  // namespace adjoin::cli

@@ -21,8 +21,10 @@ constexpr size_t kLinesAtOnce = 64;
 struct TokenizeOptions {
   std::string vocab, out;
   data::DocumentSource source;
-  int64_t vocabulary_size = 8000;
+  std::optional<int64_t> vocabulary_size;
 };
+
+constexpr int64_t kUsualSize = 8000;  // pieces of a vocabulary of subwords
 
 /// Reads one text from each line of standard input and prints its ids as a line.
 void print_ids(const std::string& vocab) {
@@ -43,7 +45,7 @@ void print_ids(const std::string& vocab) {
 std::shared_ptr<const data::TextVocabulary> make_vocabulary(const TokenizeOptions& options,
                                                             const data::Documents& documents) {
   const auto named = data::named_text_vocabulary(options.vocab);
-  return named ? named : data::learn_subwords(documents, {.size = options.vocabulary_size});
+  return named ? named : data::learn_subwords(documents, {.size = options.vocabulary_size.value_or(kUsualSize)});
 }
 
 void print_counts(const char* part, const data::DocumentCounts& counts) {
@@ -58,7 +60,10 @@ void print_counts(const char* part, const data::DocumentCounts& counts) {
 
 void write_tokens(const TokenizeOptions& options) {
   require_given(options.source.data, "--data");
-  check_range("--vocabulary-size", options.vocabulary_size, 259, 1 << 20);  // with less there are only the bytes
+  check_range("--vocabulary-size", options.vocabulary_size.value_or(kUsualSize), 259,
+              1 << 20);  // with less there are only bytes
+  require(!options.vocabulary_size || options.vocab.empty() || options.vocab == "subword",
+          [&] { return "--vocabulary-size is for --vocab subword, and --vocab is " + options.vocab; });
   if (!prints()) return;
   data::require_free_place(options.out);
   const data::Documents documents(options.source);
@@ -70,8 +75,10 @@ void write_tokens(const TokenizeOptions& options) {
 
 void run_tokenize(const TokenizeOptions& options) {
   if (!options.out.empty()) return write_tokens(options);
-  require(options.source.data.empty() && options.source.test.empty(),
-          "--out is needed, the folder for the tokens of --data and --test");
+  require(options.source.data.empty() && options.source.test.empty() && options.source.text_column.empty() &&
+              !options.vocabulary_size,
+          "--out is needed, the folder for the tokens of --data and --test, and without it neither --text-column nor "
+          "--vocabulary-size has an effect");
   print_ids(options.vocab);
 }
 
@@ -100,7 +107,7 @@ void add_tokenize(Program& program) {
             "tokenizer of Hugging Face's transformers, its folder or its tokenizer.json [subword]. Without --out it is "
             "required, and may also be a WordPiece vocabulary, one piece per line"),
        number("--vocabulary-size", options->vocabulary_size,
-              "Pieces of a vocabulary of subwords, the 256 bytes among them")});
+              "Pieces of a vocabulary of subwords, the 256 bytes among them [" + std::to_string(kUsualSize) + "]")});
 }
 
 }  // namespace adjoin::cli

@@ -136,7 +136,7 @@ TEST(FlightCommand, refuses_what_is_no_recorded_run) {
     EXPECT_EQ(lines_of(outcome.err).size(), 1u) << outcome.err;
     EXPECT_THAT(outcome.err, AllOf(StartsWith("adjoin: "), HasSubstr(expected)));
   };
-  refuses("", "DIR is needed");
+  refuses("", "RUN is needed");
   refuses(shell_quoted(folder / "none"), "none: there is no such folder");
   refuses(shell_quoted(folder / "notes.txt"), "notes.txt: is not a folder");
   refuses(shell_quoted(folder.path()),

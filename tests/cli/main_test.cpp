@@ -49,6 +49,8 @@ TEST(Program, answers_a_bad_command_line_with_one_line_and_2) {
       {"train --data sample --out x --batch many", "many"},
       {"train --data sample --out x --bach 3", "unexpected --bach 3 (did you mean --batch?)"},
       {"train --batch 2 --batch=3", "--batch is given twice"},
+      {"train --sp --sp", "--sp is given twice"},
+      {"train --bucket --no-bucket", "--no-bucket contradicts --bucket"},
       {"train --data", "--data needs a value"},
       {"predict --model a --jsons", "unexpected --jsons (did you mean --json?)"},
       {"train --data sample --out x --batch 0", "--batch is 0"},

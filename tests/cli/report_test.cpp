@@ -57,7 +57,7 @@ TEST_F(Reports, replace_an_earlier_one_and_nothing_else) {
 
 TEST_F(Reports, refuse_bad_input_in_one_line) {
   fs::create_directories(*folder_ / "empty");
-  expect_refusal("report", "DIR is needed");
+  expect_refusal("report", "RUN is needed");
   expect_refusal("report" + runs("none") + into(page()), "/none: there is no such folder");
   expect_refusal("report" + runs("empty") + into(page()), "is not an output folder of adjoin train: it is empty");
   expect_refusal("report" + runs("a") + runs("a") + into(page()), "is given twice");
@@ -75,7 +75,7 @@ TEST_F(Reports, of_a_run_are_followed_to_its_end_by_watch) {
               HasSubstr("the run has ended at step 8 without a result; continue with: adjoin train --resume "));
   expect_refusal("watch " + shell_quoted(*folder_ / "a" / "tensorboard"),
                  "/tensorboard: is not an output folder of adjoin train");
-  expect_refusal("watch", "DIR is needed");
+  expect_refusal("watch", "RUN is needed");
 }
 
 TEST_F(Reports, are_followed_until_an_interrupt_which_says_nothing) {

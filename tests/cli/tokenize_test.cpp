@@ -72,6 +72,8 @@ TEST_F(Tokenize, refuses_in_one_line_what_holds_no_documents) {
   refuses(paragraphs("a\n\nb\n") + " --test /none", "/none: no such file or folder");
   refuses("", "--data is needed");
   refuses("--data sample --vocab subword --vocabulary-size 258", "--vocabulary-size is 258, expected 259 to 1048576");
+  refuses("--data sample --vocab bytes --vocabulary-size 300",
+          "--vocabulary-size is for --vocab subword, and --vocab is bytes");
   refuses("--data sample --vocab subword --vocabulary-size 260", "a vocabulary of 260 pieces is too small");
   refuses("--data sample --vocab " + shell_quoted(folder_ / "a.txt"), "a.txt: is not a vocabulary of a language model");
 }
