@@ -24,7 +24,8 @@ class RunFolder final : public ModelFolder {
       : ModelFolder(choice.run), choice_(choice), is_finished_(choice.step == 0 && fs::exists(path() / kWeightsFile)) {}
 
   void read(const std::function<void(const fs::path&)>& use) const override {
-    require(fs::is_directory(path()), [&] { return path().string() + ": there is no such folder"; });
+    require(fs::exists(path()), [&] { return path().string() + ": there is no such folder"; });
+    require(fs::is_directory(path()), [&] { return path().string() + ": is not a folder"; });
     const bool has_config = fs::exists(path() / "config.json");
     require(has_checkpoint(path()) || (has_config && fs::exists(path() / kWeightsFile)), [&] {
       return path().string() + ": holds no model, as there is no " + (has_config ? kWeightsFile : "config.json") +

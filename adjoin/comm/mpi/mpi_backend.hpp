@@ -17,8 +17,8 @@ namespace adjoin {
 struct MpiShared;
 
 struct MpiOptions {
-  /// No MPI call counts more elements than this, as MPI 3 counts in int: longer collectives are cut, and messages use derived
-  /// types.
+  /// No MPI call counts more elements than this, at least 2, as MPI 3 counts in int: longer collectives are cut, and messages
+  /// use derived types.
   int64_t largest_piece = int64_t{1} << 30;
   /// As in LaunchOptions.
   std::chrono::milliseconds deadline = std::chrono::minutes(5);
