@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "paths.hpp"
 #include "tests/support/job.hpp"
@@ -198,19 +199,16 @@ TEST(MpiFaults, say_that_a_message_is_longer_than_expected) {
   }
 }
 
-TEST(MpiFaults, say_that_a_long_message_to_another_host_is_not_as_long_as_expected) {
-  const struct {
-    int64_t sent, expected;
-    std::string got;
-  } cases[] = {{1200000, 70000, "a longer message"},
-               {70000, 1200000, "70000 elements"},
-               {75000, 1200000, "75000 elements"},  // as long as one piece of what is expected
-               {1200001, 1200000, "a longer message"},
-               {65536, 65537, "65536 elements"}};  // the shortest that goes in pieces
-  for (const auto& [sent, expected, got] : cases) {
+/// Not of a message that is longer than expected: there OpenMPI 4.1 writes past the end of the buffer, also where the message
+/// goes whole.
+TEST(MpiFaults, say_that_a_long_message_to_another_host_is_shorter_than_expected) {
+  const std::pair<int64_t, int64_t> cases[] = {{70000, 1200000},
+                                               {75000, 1200000},  // as long as one piece of what is expected
+                                               {65536, 65537}};   // the shortest that goes in pieces
+  for (const auto& [sent, expected] : cases) {
     const Outcome outcome = job("0 lengths " + std::to_string(sent) + " " + std::to_string(expected));
-    EXPECT_THAT(outcome.text,
-                HasSubstr("expected a message of float32 x " + std::to_string(expected) + ", got " + got));
+    EXPECT_THAT(outcome.text, HasSubstr("expected a message of float32 x " + std::to_string(expected) + ", got " +
+                                        std::to_string(sent) + " elements"));
     EXPECT_LT(outcome.seconds, 20);
   }
 }
