@@ -129,7 +129,7 @@ TEST_F(TrainedDecoder, answers_the_lines_of_standard_input_as_they_come) {
   const std::string out = shell_quoted(folder / "answers"), has_answer = "[ -s " + out + " ]";
   const std::string input = R"({ printf 'The \nA c\n'; for i in $(seq 1200); do )" + has_answer +
                             " && break; sleep 0.05; done; " + has_answer + R"( && printf 'The \n'; })";
-  const std::string command = "touch " + out + "; " + input + " | " + ADJOIN_PROGRAM +
+  const std::string command = "touch " + out + "; " + input + " | " + shell_quoted(ADJOIN_PROGRAM) +
                               " generate --tokens 1 --json --threads-per-rank 1 --tp 2 --model " +
                               shell_quoted(model()) + " > " + out;
   EXPECT_EQ(std::system(command.c_str()), 0);
