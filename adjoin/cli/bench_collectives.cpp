@@ -36,13 +36,6 @@ void check_backend(const CollectiveOptions& options) {
           [] { return std::string("--backend threads runs in one process: start it without mpirun"); });
 }
 
-int ranks_of(const CollectiveOptions& options) {
-  if (options.ranks.empty()) return started_by_mpi() ? mpi_job_size() : 2;
-  const auto ranks = static_cast<int>(number_of(options.ranks, "--ranks", 1, kMostThreads));
-  check_ranks(ranks);
-  return ranks;
-}
-
 /// Sizes, in whole elements, for each rank; its two buffers must fit into memory on all ranks of this machine.
 std::vector<int64_t> sizes_of(const CollectiveOptions& options, int ranks) {
   const int ranks_here = started_by_mpi() ? mpi_job_ranks_here() : ranks;
@@ -62,7 +55,7 @@ std::vector<int64_t> sizes_of(const CollectiveOptions& options, int ranks) {
 
 std::vector<Result> measure_all(const CollectiveOptions& options) {
   const auto collectives = measure::collectives_from(options.operations);
-  const int ranks = ranks_of(options);
+  const int ranks = ranks_from(options.ranks, 2);
   const auto sizes = sizes_of(options, ranks);
   std::vector<Result> results;
   const auto measure_each = [&](const Communicator& world) {

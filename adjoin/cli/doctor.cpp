@@ -121,10 +121,7 @@ std::string failed_operations(const Diagnosis& diagnosis) {
 }
 
 void run_doctor(const DoctorOptions& options) {
-  const int ranks = !options.ranks.empty() ? static_cast<int>(number_of(options.ranks, "--ranks", 1, kMostThreads))
-                    : started_by_mpi()     ? mpi_job_size()
-                                           : 4;
-  check_ranks(ranks);
+  const int ranks = ranks_from(options.ranks, 4);
   require(options.timeout >= 1 && options.timeout <= kMostSeconds, [&] {
     return "--timeout is " + std::to_string(options.timeout) + ", expected 1 to " + std::to_string(kMostSeconds) +
            " seconds";

@@ -64,6 +64,13 @@ void check_ranks(int64_t ranks) {
   });
 }
 
+int ranks_from(std::string_view given, int otherwise) {
+  if (given.empty()) return started_by_mpi() ? mpi_job_size() : otherwise;
+  const int64_t ranks = number_of(given, "--ranks", 1, kMostThreads);
+  check_ranks(ranks);
+  return static_cast<int>(ranks);
+}
+
 std::vector<int64_t> numbers_of(std::string_view text, std::string_view option, int64_t least, int64_t most) {
   const auto number = [&](std::string_view part) { return number_of(part, option, least, most); };
   std::vector<int64_t> numbers;

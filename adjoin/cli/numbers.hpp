@@ -41,6 +41,9 @@ size_t check_choice(std::string_view option, std::string_view text, std::span<co
 /// Throws: InvalidArgument, with the option --ranks.
 void check_ranks(int64_t ranks);
 
+/// The same for the value of --ranks, where it is given; else the job's number under mpirun, and `otherwise` without it.
+int ranks_from(std::string_view given, int otherwise);
+
 /// Numbers such as "8", "2,3,8" or "4..4096", which means doubling from the first number up to the last; each from `least`,
 /// which is positive, to `most`.
 /// Throws: InvalidArgument, with the name of the option.

@@ -95,14 +95,13 @@ void generate(const GenerationRequest& request, const Readers& readers) {
     WholeCharacters characters(is_lone ? readers.piece : nullptr);
     if (is_lone) characters.add(request.prompts.front());
     const auto add = [&](size_t, int64_t token) { characters.add(vocabulary.bytes_of(token)); };
-    std::vector<std::string> texts = request.prompts;
-    std::vector<models::Tokens> prompts = first;
-    for (size_t answered = 0; !texts.empty();) {
+    const auto answer = [&](std::span<const std::string> texts, std::span<const models::Tokens> prompts,
+                            size_t before) {
       for (size_t begin = 0; begin < texts.size(); begin += kTextsAtOnce) {
-        const size_t end = std::min(begin + kTextsAtOnce, texts.size());
-        const std::vector<models::Tokens> now(prompts.begin() + begin, prompts.begin() + end);
+        const auto part = prompts.subspan(begin, std::min(kTextsAtOnce, texts.size() - begin));
+        const std::vector<models::Tokens> now(part.begin(), part.end());
         models::GenerateOptions of_these = options;
-        if (of_these.sampling) of_these.sampling->sequence = static_cast<int64_t>(answered + begin);
+        if (of_these.sampling) of_these.sampling->sequence = static_cast<int64_t>(before + begin);
         const auto written = models::generate(model, sizes, now, of_these, add, grid.axis("pp"));
         for (size_t i = 0; readers.whole && world.rank() == 0 && i < now.size(); ++i) {
           WrittenText text{texts[begin + i], "", std::ssize(written[i])};
@@ -110,9 +109,13 @@ void generate(const GenerationRequest& request, const Readers& readers) {
           readers.whole(text);
         }
       }
+    };
+    answer(request.prompts, first, 0);
+    for (size_t answered = first.size(); request.more;) {
+      const std::vector<std::string> texts = texts_of_root(world, request.more);
+      if (texts.empty()) break;
+      answer(texts, encoded(texts, answered, request, vocabulary, context), answered);
       answered += texts.size();
-      texts = request.more ? texts_of_root(world, request.more) : std::vector<std::string>();
-      prompts = encoded(texts, answered, request, vocabulary, context);
     }
     characters.end();
   });

@@ -40,9 +40,9 @@ int64_t steps_of(const Request& request, std::string_view algorithm);
 /// A message of n bytes takes alpha + beta n. A rank sends one message at a time and receives one at a time, both at once (full
 /// duplex, one port each); messages of a step go in the order in which the program lists them. A message begins when both ends
 /// have come to its step and both ports are free; a step ends when all its messages have ended.
+/// Of the naive all_gather of blocks that differ it is a lower bound, as there two ranks may send to one rank at once.
 /// Throws: InvalidArgument also where counts differ and the algorithm's formula requires equal ones: tree, doubling, halving,
 ///         pairwise and bruck.
-/// Of the naive all_gather of blocks that differ it is a lower bound, as there two ranks may send to one rank at once.
 double seconds_of(const Request& request, std::string_view algorithm, int64_t bytes_per_element,
                   const Network& network);
 

@@ -13,8 +13,8 @@ inline constexpr std::string_view kAuto = "auto";
 /// same bits. It is not in the catalogue, where no algorithm does so for every reduction.
 inline constexpr std::string_view kRankOrder = "rank_order";
 
-/// Runs `program` as this rank's part of a collective, sending by Backend::exchange with kCollectiveTag. The two operands of a reduction are combined in the order of their ranks; 16-bit floats are rounded after each step
-/// that reduces.
+/// Runs `program` as this rank's part of a collective, sending by Backend::exchange with kCollectiveTag. The two operands of a
+/// reduction are combined in the order of their ranks; 16-bit floats are rounded after each step that reduces.
 void run(const Program& program, Backend& backend, const Call& call);
 
 /// Sets the call's algorithm to the one that choose() selects for its collective, and the chunk where it has none.
