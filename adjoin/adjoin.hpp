@@ -108,6 +108,7 @@
 #include "adjoin/parallel/optimizer.hpp"
 #include "adjoin/parallel/pipeline.hpp"
 #include "adjoin/parallel/sharded_sequential.hpp"
+#include "adjoin/parallel/weights.hpp"
 #include "adjoin/partition/halo_plan.hpp"
 #include "adjoin/partition/move_plan.hpp"
 #include "adjoin/partition/rows.hpp"

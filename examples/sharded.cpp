@@ -1,9 +1,7 @@
-// Each rank holds a shard of a torch::nn::Sequential (ZeRO stage 3), as docs/data-parallelism.md shows. The network learns
-// MNIST's digits, is saved, and goes on from what a different number of ranks has saved.
+// Each rank holds a shard of any module (ZeRO stage 3), as docs/data-parallelism.md shows. The network, whose three branches share
+// weights, learns MNIST's digits, is saved, and goes on from what a different number of ranks has saved.
 
 #include <ATen/ATen.h>
-#include <torch/nn/modules/activation.h>
-#include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/adamw.h>
 
@@ -14,7 +12,7 @@
 #include "adjoin/nn/seeded.hpp"
 #include "adjoin/nn/state.hpp"
 #include "adjoin/parallel/moments.hpp"
-#include "adjoin/parallel/sharded_sequential.hpp"
+#include "adjoin/parallel/weights.hpp"
 #include "adjoin/partition/split.hpp"
 #include "adjoin/store/checkpoint.hpp"
 #include "examples/support/digits.hpp"
@@ -23,10 +21,20 @@ using namespace adjoin;
 
 namespace {
 
-torch::nn::Sequential make_net() {
-  using namespace torch::nn;
-  return Sequential(Flatten(), Linear(28 * 28, 128), ReLU(), Linear(128, 64), ReLU(), Linear(64, 10));
-}
+/// Three branches: the second and the third share a layer, which the third applies twice.
+struct Net : torch::nn::Module {
+  Net()
+      : in(register_module("in", torch::nn::Linear(28 * 28, 64))),
+        own(register_module("own", torch::nn::Linear(64, 64))),
+        shared(register_module("shared", torch::nn::Linear(64, 64))),
+        out(register_module("out", torch::nn::Linear(64, 10))) {}
+  at::Tensor forward(const at::Tensor& pictures) {
+    const at::Tensor x = in(pictures.flatten(1)).relu();
+    return out(own(x).relu() + shared(x).tanh() + shared(shared(x).relu()).relu());
+  }
+
+  torch::nn::Linear in, own, shared, out;
+};
 
 /// This rank's own part of a batch; the parts need not be equal, and may be empty.
 example::Digits part_of(const example::Digits& batch, const Communicator& world) {
@@ -45,17 +53,17 @@ void learn_digits(const Communicator& world, const example::DigitsOptions& optio
   data::Sampler sampler({.samples = train.size(), .batch = example::kDigitsOfStep, .seed = 1});
   std::vector<double> losses;
 
-  auto module = nn::seeded(/*seed=*/1, make_net);
-  module->to(train.pictures.scalar_type());
-  parallel::ShardedSequential net(module, world);
-  torch::optim::AdamW optimizer(net.shards(), torch::optim::AdamWOptions(2e-3));
+  const auto net = nn::seeded(/*seed=*/1, [] { return std::make_shared<Net>(); });
+  net->to(train.pictures.scalar_type());
+  parallel::Weights weights(*net, world, {.zero = 3});
+  torch::optim::AdamW optimizer(weights.parts(), torch::optim::AdamWOptions(2e-3));
 
   // All that a run needs to go on, as pieces of global tensors.
   const at::Tensor steps_taken = at::zeros({}, at::kLong);
-  std::vector<nn::Parameter> state = parallel::state_of(optimizer, net.parameters());
-  state.push_back(nn::held_by_all("steps_taken", steps_taken, net.grid()));
+  std::vector<nn::Parameter> state = parallel::state_of(optimizer, weights.trained());
+  state.push_back(nn::held_by_all("steps_taken", steps_taken, weights.grid()));
   if (const std::filesystem::path folder = folders.load; !folder.empty()) {
-    train::load_state(folder / "model.safetensors", net.parameters());
+    train::load_state(folder / "model.safetensors", weights.parameters());
     train::load_state(folder / "optimizer.safetensors", state);
   }
   const auto before = steps_taken.item<int64_t>(), after = before + example::steps_of(options);
@@ -64,20 +72,20 @@ void learn_digits(const Communicator& world, const example::DigitsOptions& optio
   if (!folders.save.empty()) std::filesystem::create_directories(folders.save);  // may fail, so before training
   for (int64_t step = before; step < after; ++step) {
     const example::Digits batch = part_of(train.chosen(sampler.next()), world);
-    const at::Tensor loss = at::cross_entropy_loss(net.forward(batch.pictures), batch.labels);
-    losses.push_back(net.backward(loss, batch.size()));
-    net.step(optimizer, /*clip=*/1);
+    const at::Tensor loss = at::cross_entropy_loss(net->forward(batch.pictures), batch.labels);
+    losses.push_back(weights.backward(loss, batch.size()));
+    weights.step(optimizer, /*clip=*/1);
     if (step % 100 == 0) report.line("step %4ld  loss %.4f", static_cast<long>(step), losses.back());
   }
 
   steps_taken.fill_(after);
   if (const std::filesystem::path folder = folders.save; !folder.empty()) {
-    train::save_state(folder / "model.safetensors", net.parameters(), net.grid());
-    train::save_state(folder / "optimizer.safetensors", state, net.grid());
+    train::save_state(folder / "model.safetensors", weights.parameters(), weights.grid());
+    train::save_state(folder / "optimizer.safetensors", state, weights.grid());
   }
 
   const at::NoGradGuard no_gradient;
-  const double accuracy = net.forward(test.pictures).argmax(1).eq(test.labels).to(at::kDouble).mean().item<double>();
+  const double accuracy = net->forward(test.pictures).argmax(1).eq(test.labels).to(at::kDouble).mean().item<double>();
   example::report_outcome(report, accuracy, test, losses);
 }
 

@@ -19,7 +19,20 @@ bool can_wait(const at::Tensor& parameter) {
   namespace impl = torch::autograd::impl;
   if (!impl::hooks(parameter).empty()) return false;
   const auto accumulator = impl::try_get_grad_accumulator(parameter);
-  return !accumulator || (accumulator->pre_hooks().empty() && accumulator->post_hooks().empty());
+  return !accumulator || accumulator->pre_hooks().empty();
+}
+
+/// Adds to `.grad`, and calls the hooks that autograd calls then.
+void accumulate(const at::Tensor& parameter, at::Tensor gradient) {
+  const auto node = torch::autograd::impl::grad_accumulator(parameter);
+  torch::autograd::variable_list inputs(1), outputs;
+  inputs[0] = std::move(gradient);
+  if (node->post_hooks().empty()) {  // the only owner, so that it becomes `.grad` without a copy
+    (*node)(std::move(inputs));
+    return;
+  }
+  outputs = (*node)(torch::autograd::variable_list(inputs));
+  for (const auto& hook : node->post_hooks()) outputs = (*hook)(outputs, inputs);
 }
 
 }  // namespace
@@ -45,9 +58,7 @@ void PostponedGradients::compute() {
     at::Tensor gradient = std::exchange(one.gradient, nullptr)();
     sum.so_far = sum.so_far.defined() ? sum.so_far + gradient : std::move(gradient);
     if (--sum.summands_to_come > 0) continue;
-    torch::autograd::variable_list last(1);  // its only owner, so that it becomes `.grad` without a copy
-    last[0] = std::exchange(sum.so_far, {});
-    (*torch::autograd::impl::grad_accumulator(one.parameter))(std::move(last));
+    accumulate(one.parameter, std::exchange(sum.so_far, {}));
   }
 }
 

@@ -1,11 +1,15 @@
 #include "adjoin/parallel/copies.hpp"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/view_as_real.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
+#include <random>
+#include <span>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/hash.hpp"
@@ -39,11 +43,24 @@ void broadcast_values(const at::Tensor& tensor, const Communicator& group) {
   if (group.rank() != 0 && !values.is_alias_of(tensor)) tensor.detach().copy_(values);
 }
 
+/// Tells objects of different processes, or at different places of one, apart.
+int64_t identity_of(const void* object) {
+  static const auto process = static_cast<uint64_t>(std::random_device()()) << 32 ^ std::random_device()();
+  const std::array<uint64_t, 2> both{process, reinterpret_cast<uint64_t>(object)};
+  return static_cast<int64_t>(hash_of(std::span<const uint64_t>(both)));
+}
+
+std::string sharing_text(const std::string& who) {
+  return who +
+         ": ranks share one module's tensors; expected a module of each rank, made in the function that each rank runs";
+}
+
 /// Parameters whose copies are on the same workers.
 struct CopiesOfGroup {
   Communicator copies;
   std::vector<std::string> names;
   std::vector<int64_t> hashes;
+  int64_t identity = 0;  // of one of the tensors
 };
 
 }  // namespace
@@ -67,13 +84,16 @@ void check_copies(const std::vector<nn::Parameter>& parameters, const std::strin
     of_group.copies = copies;
     of_group.names.push_back(parameter.name);
     of_group.hashes.push_back(hash_of_bytes(parameter.tensor));
+    of_group.identity = identity_of(parameter.tensor.unsafeGetTensorImpl());
   }
-  for (const auto& [ranks, of_group] : groups) {
+  for (auto& [ranks, of_group] : groups) {
+    of_group.hashes.push_back(of_group.identity);
     const size_t count = of_group.hashes.size();
     std::vector<int64_t> largest = of_group.hashes;  // followed by the smallest, with all bits inverted
     for (const int64_t hash : of_group.hashes) largest.push_back(~hash);
     of_group.copies.all_reduce(buffer(largest), Reduction::max);
-    for (size_t i = 0; i < count; ++i)
+    require(largest[count - 1] != ~largest.back(), [&] { return sharing_text(who); });
+    for (size_t i = 0; i + 1 < count; ++i)
       require(largest[i] == ~largest[count + i], [&, &names = of_group.names] {
         return who + ": the copies of '" + names[i] +
                "' differ between ranks; give all of them the weights of one, as " +
@@ -86,6 +106,11 @@ void check_same_module(const std::vector<nn::Parameter>& parameters, const std::
                        const Communicator& group) {
   std::string mine;
   for (const nn::Parameter& parameter : parameters) mine += tensor_text(parameter) + "\n";
+  const void* first_tensor = parameters.empty() ? nullptr : parameters[0].tensor.unsafeGetTensorImpl();
+  std::vector<int64_t> identities = numbers_of_all(identity_of(first_tensor), group);
+  std::ranges::sort(identities);
+  require(parameters.empty() || std::ranges::adjacent_find(identities) == identities.end(),
+          [&] { return sharing_text(who); });
   const std::vector<int64_t> hashes = numbers_of_all(static_cast<int64_t>(hash_of(mine)), group);
   const auto other = std::find_if(hashes.begin(), hashes.end(), [&](int64_t hash) { return hash != hashes[0]; });
   if (other == hashes.end()) return;
@@ -122,6 +147,9 @@ void join_buffers(const torch::nn::Module& module, double share, int first, cons
     } else {
       group.broadcast(buffer(joined), first);
     }
+    // Not a change for autograd, since a backward of an earlier forward may follow: batch norm's does not read them in training,
+    // and otherwise they are equal already.
+    const at::AutoDispatchBelowADInplaceOrView unversioned;
     for (const at::Tensor& values : tensors) {
       values.copy_(joined.narrow(0, 0, values.numel()).view(values.sizes()));
       joined = joined.narrow(0, values.numel(), joined.numel() - values.numel());

@@ -1,25 +1,33 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/function.h>
 
+#include <cstdint>
 #include <functional>
+#include <vector>
+
+#include "adjoin/base/not_copied.hpp"
 
 namespace adjoin::parallel {
 
-/// While it lives, calls a function each time that backward has completed a parameter's gradient. LibTorch also calls it where
-/// there is nothing to add: `.grad` may be undefined then. A parameter has at most one such hook.
-class GradientHook {
+/// While it lives, calls a function each time that backward has completed a parameter's gradient, after all hooks of users. LibTorch
+/// also calls it where there is nothing to add: `.grad` may be undefined then. A parameter has at most one such hook.
+class GradientHook : NotCopied {
  public:
   GradientHook(const at::Tensor& parameter, std::function<void()> added);
   ~GradientHook();
-  GradientHook(const GradientHook&) = delete;
-  GradientHook& operator=(const GradientHook&) = delete;
 
   /// Whether a parameter that requires gradients has such a hook.
   static bool is_on(const at::Tensor& parameter);
+  /// Whether it is still called: it is not where the parameter was given data of another size or type.
+  bool is_intact() const;
 
  private:
   at::Tensor parameter_;
+  std::vector<int64_t> sizes_;
+  c10::intrusive_ptr<torch::autograd::Node> accumulates_;
+  uintptr_t key_;
 };
 
 }  // namespace adjoin::parallel

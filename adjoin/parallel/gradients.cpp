@@ -6,9 +6,11 @@
 #include <map>
 #include <mutex>
 
+#include "adjoin/base/error.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/parallel/bucket.hpp"
 #include "adjoin/parallel/copies.hpp"
+#include "adjoin/parallel/gradient_hook.hpp"
 
 namespace adjoin::parallel {
 namespace {
@@ -54,6 +56,11 @@ void sum_gradients(const torch::nn::Module& module) {
 
 void sum_gradients(const std::vector<nn::Parameter>& parameters) {
   const at::NoGradGuard no_gradient;
+  for (const nn::Parameter& parameter : parameters)
+    require(!is_trained(parameter) || !GradientHook::is_on(parameter.tensor), [&] {
+      return "sum_gradients: the gradient of '" + parameter.name +
+             "' is already summed by a Weights, DataParallel or Optimizer";
+    });
   check_new_copies(parameters);
   std::vector<at::Tensor> gradients(parameters.size());
   for (size_t i = 0; i < parameters.size(); ++i) {

@@ -8,6 +8,7 @@
 #include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "adjoin/base/error.hpp"
@@ -44,6 +45,14 @@ State& remembered(torch::optim::Optimizer& optimizer, const Parameter& parameter
   return static_cast<State&>(*state);
 }
 
+/// Whether an optimizer has a parameter that is frozen now, and goes on with it once it is thawed.
+bool is_updated_by(const torch::optim::Optimizer& optimizer, const Parameter& parameter) {
+  return std::ranges::any_of(optimizer.param_groups(), [&](const torch::optim::OptimizerParamGroup& group) {
+    return std::ranges::any_of(group.params(),
+                               [&](const at::Tensor& tensor) { return tensor.is_same(parameter.tensor); });
+  });
+}
+
 /// The options of an optimizer for a parameter: those of its group, or the defaults.
 template <class Options>
 const Options& options_of(torch::optim::Optimizer& optimizer, const Parameter& parameter) {
@@ -69,7 +78,7 @@ std::vector<Parameter> state_of(torch::optim::Optimizer& optimizer, const std::v
   using namespace torch::optim;
   Remembered all;
   for (const Parameter& parameter : parameters) {
-    if (!is_trained(parameter)) continue;
+    if (!is_trained(parameter) && !is_updated_by(optimizer, parameter)) continue;
     if (dynamic_cast<Adam*>(&optimizer)) {
       add_adam<AdamParamState, AdamOptions>(all, optimizer, parameter);
     } else if (dynamic_cast<AdamW*>(&optimizer)) {

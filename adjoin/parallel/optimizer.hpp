@@ -12,6 +12,7 @@
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/parallel/bucket.hpp"
 #include "adjoin/parallel/gradient_shard.hpp"
+#include "adjoin/parallel/update.hpp"
 
 namespace adjoin::parallel {
 
@@ -67,12 +68,6 @@ struct OptimizerOptions {
   /// The workers over which the gradient's norm is computed; all of them call `step`. By default those of the parameters'
   /// layouts.
   std::optional<Communicator> workers{};
-};
-
-/// The result of a step, the same on all workers.
-struct Update {
-  double norm = 0;       ///< of the global gradient, before clipping
-  bool skipped = false;  ///< the norm was not finite: weights and moments are unchanged
 };
 
 /// Updates parameters with any layouts by an element-wise rule: sums each parameter's gradient over the workers that hold

@@ -1,7 +1,6 @@
 #include "adjoin/parallel/weight_shards.hpp"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/native/Resize.h>
 #include <ATen/ops/_unsafe_view.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/variable.h>
@@ -11,6 +10,7 @@
 
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/parallel/copies.hpp"
+#include "adjoin/parallel/weight_gathers.hpp"
 #include "adjoin/partition/shard.hpp"
 
 namespace adjoin::parallel {
@@ -27,24 +27,7 @@ nn::Parameter cut(nn::Parameter whole) {
   return whole;
 }
 
-/// Allocates memory for a whole tensor, which has its own storage.
-void give_memory(const at::Tensor& whole) {
-  if (whole.is_meta()) return;
-  c10::StorageImpl* storage = whole.storage().unsafeGetStorageImpl();
-  storage->clear_data_ptr_access_error_msg_();
-  at::native::resize_bytes_cpu(storage, whole.nbytes());
-}
-
-/// Frees the memory. LibTorch then throws where something reads the tensor; otherwise it would read through a null
-/// pointer.
-void take_memory(const at::Tensor& whole) {
-  if (whole.is_meta()) return;
-  c10::StorageImpl* storage = whole.storage().unsafeGetStorageImpl();
-  at::native::resize_bytes_cpu(storage, 0);
-  storage->release_data_and_set_meta_custom_data_ptr_error_msg_(
-      "this weight is sharded over the ranks and has values only while its segment runs: call the forward of the "
-      "module that holds its shards (parallel::ShardedSequential), and save or read the parameters() of that module");
-}
+const std::string kAdvice = "its segment runs: read and save the parameters() of the object that holds its shards";
 
 }  // namespace
 
@@ -67,7 +50,7 @@ WeightShards::WeightShards(std::vector<nn::Parameter> whole, bool of_any_module)
     parameter = cut(std::move(parameter));
     weight.shard = parameter.tensor;
     weight.shard.view({-1}).copy_(weight.bucket.mine(tensor.view({-1})));
-    take_memory(tensor);
+    take_memory(tensor, kAdvice);
   }
 }
 
@@ -81,7 +64,7 @@ void WeightShards::gather() {
 
 void WeightShards::release() {
   if (!std::exchange(is_gathered_, false)) return;
-  for (const Weight& weight : weights_) take_memory(weight.whole);
+  for (const Weight& weight : weights_) take_memory(weight.whole, kAdvice);
 }
 
 bool WeightShards::holds(const at::Tensor& tensor) const {

@@ -1,5 +1,7 @@
 """What updates parameters: optimizers, sums of gradients, data parallelism, and whole trainings."""
 
+import torch as _torch
+
 from . import _adjoin
 from ._errors import InvalidArgument
 from .nn.pieces import pieces_of
@@ -30,29 +32,80 @@ def sum_gradients(of):
     _adjoin.sum_gradients(pieces_of(of))
 
 
-class DataParallel:
-    """Trains one module with a batch that is split over the ranks of a group: any torch.nn.Module, by any optimizer.
+class Weights:
+    """The weights of any torch.nn.Module that is trained with a batch that is split over the ranks of a group.
 
-    Gives all ranks the parameters and buffers of rank 0. The tensors of the module stay what they are: write into them.
-    `overlap` is "automatic", "on" or "off", `wire` the dtype in which gradients travel.
+    Gives all ranks the parameters and buffers of rank 0. `zero`: what each rank keeps of its shard only: 0 nothing, 1 an
+    optimizer's moments, 2 also gradients, 3 also the weights, which are whole while an operation reads them. `overlap` is
+    "automatic", "on" or "off", `wire` the dtype in which gradients travel.
+
+        weights = adjoin.Weights(module, world, zero=3)
+        optimizer = torch.optim.AdamW(weights.parts())
+        loss = weights.backward(loss_of(module(x), y), len(x))
+        weights.step(optimizer, clip=1)
     """
 
-    def __init__(self, module, group, *, overlap="automatic", wire=None, bucket_bytes=4 << 20):
-        tensors = [(name, tensor, False) for name, tensor in module.named_parameters()]
+    def __init__(self, module, group, *, zero=1, overlap="automatic", wire=None, bucket_bytes=4 << 20, unit_bytes=1 << 20):
+        named = list(module.named_parameters())
+        tensors = [(name, tensor, False) for name, tensor in named]
         tensors += [(name, tensor, True) for name, tensor in module.named_buffers()]
         self.module = module
-        self._parallel = _adjoin.DataParallel(tensors, group, overlap, wire, bucket_bytes)
+        self._known = named
+        self._weights = _adjoin.Weights(tensors, group, zero, overlap, wire, bucket_bytes, unit_bytes)
 
     def backward(self, mean_loss, samples, *, last=True, retain_graph=False):
-        """Adds to each .grad the gradient of the mean loss over all samples of all ranks, and returns that mean.
+        """Adds to the .grad of parts() the gradient of the mean loss over all samples of all ranks, and returns that mean.
 
         A rank without samples gives None. `last`: an update follows; else gradients only add up here.
         """
-        return self._parallel.backward(mean_loss, samples, last, retain_graph)
+        now = list(self.module.named_parameters())
+        if len(now) != len(self._known) or any(a[0] != b[0] or a[1] is not b[1] for a, b in zip(now, self._known)):
+            raise InvalidArgument(f"{type(self).__name__}: the module has other parameters than when {type(self).__name__} was made: make a new one")
+        return self._weights.backward(mean_loss, samples, last, retain_graph)
+
+    def step(self, optimizer, clip=0.0):
+        """Clips the gradients of the optimizer's parts by their norm over all ranks, and lets it update them.
+
+        Gives all ranks what has changed, and makes the gradients None. Where the norm is not finite, no rank updates anything.
+        The optimizer must work element by element, as those of torch.optim do except LBFGS.
+        """
+        if isinstance(optimizer, _torch.optim.LBFGS):
+            raise InvalidArgument("step: expected an optimizer that works element by element, got LBFGS")
+        parts = [part for group in optimizer.param_groups for part in group["params"]]
+        update = self._weights.step(parts, lambda: optimizer.step() and None, clip)
+        optimizer.zero_grad()
+        return update
 
     def any(self, here):
         """Whether it is so on any rank."""
-        return self._parallel.any(here)
+        return self._weights.any(here)
+
+    def parts(self):
+        """What an optimizer of this rank updates: a tensor for each trained parameter, with zero=0 the parameter itself."""
+        return self._weights.parts()
+
+    def trained(self):
+        """The parts as pieces of global tensors."""
+        return self._weights.trained()
+
+    def parameters(self):
+        """All parameters and buffers as pieces of global tensors, for a checkpoint that any number of ranks reads."""
+        return self._weights.parameters()
+
+    def use(self, weight):
+        """Returns a weight after it was made whole until the next backward, step or any: for code that reads its memory itself."""
+        return self._weights.use(weight)
+
+    def while_whole(self, work):
+        """Runs work() while the module has all of its weights, which it may change alike on all ranks; called by all."""
+        self._weights.while_whole(work)
+
+
+class DataParallel(Weights):
+    """The weights of a module of which each rank keeps all: an optimizer of module.parameters() updates them by its own step."""
+
+    def __init__(self, module, group, *, overlap="automatic", wire=None, bucket_bytes=4 << 20):
+        super().__init__(module, group, zero=0, overlap=overlap, wire=wire, bucket_bytes=bucket_bytes)
 
 
 def train(config):

@@ -1,13 +1,15 @@
 #include <variant>
 
+#include <pybind11/functional.h>
+
 #include "adjoin/base/error.hpp"
 #include "adjoin/cli/command_line.hpp"
 #include "adjoin/cli/commands.hpp"
 #include "adjoin/cli/run_program.hpp"
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/nn/init.hpp"
-#include "adjoin/parallel/data_parallel.hpp"
 #include "adjoin/parallel/optimizer.hpp"
+#include "adjoin/parallel/weights.hpp"
 #include "adjoin/train/commands.hpp"
 #include "adjoin/train/failures.hpp"
 #include "python/bindings/bindings.hpp"
@@ -113,44 +115,57 @@ class Tensors : public torch::nn::Module {
   std::map<std::string, std::shared_ptr<Tensors>> inner_;
 };
 
-/// DataParallel with the module that it is of.
-struct DataParallelModule {
+/// Weights with the module that they are of.
+struct ModuleWeights {
   std::shared_ptr<Tensors> module = std::make_shared<Tensors>();
-  std::optional<parallel::DataParallel> parallel;
+  std::optional<parallel::Weights> weights;
 };
 
-Owner<DataParallelModule> data_parallel(const std::vector<std::tuple<std::string, Tensor, bool>>& tensors,
-                                        const Communicator& group, const std::string& overlap,
-                                        const std::optional<at::ScalarType>& wire, int64_t bucket_bytes) {
-  using Overlap = parallel::DataParallelOptions::Overlap;
+Owner<ModuleWeights> weights_of(const std::vector<std::tuple<std::string, Tensor, bool>>& tensors,
+                                const Communicator& group, int zero, const std::string& overlap,
+                                const std::optional<at::ScalarType>& wire, int64_t bucket_bytes, int64_t unit_bytes) {
+  using Overlap = parallel::WeightsOptions::Overlap;
   require(overlap == "automatic" || overlap == "off" || overlap == "on",
-          [&] { return "DataParallel: expected an overlap: automatic, off or on, got '" + overlap + "'"; });
-  Owner<DataParallelModule> made(new DataParallelModule);
+          [&] { return "Weights: expected an overlap: automatic, off or on, got '" + overlap + "'"; });
+  Owner<ModuleWeights> made(new ModuleWeights);
   for (const auto& [name, tensor, is_buffer] : tensors) made->module->add(name, tensor, is_buffer);
-  const parallel::DataParallelOptions options{.overlap = overlap == "on"    ? Overlap::on
-                                                         : overlap == "off" ? Overlap::off
-                                                                            : Overlap::automatic,
-                                              .wire = wire,
-                                              .bucket_bytes = bucket_bytes};
-  made->parallel.emplace(*made->module, group, options);
+  parallel::WeightsOptions options{.zero = zero, .wire = wire, .bucket_bytes = bucket_bytes, .unit_bytes = unit_bytes};
+  options.overlap = overlap == "on" ? Overlap::on : overlap == "off" ? Overlap::off : Overlap::automatic;
+  made->weights.emplace(*made->module, group, options);
   return made;
 }
 
-void bind_data_parallel(py::module_& m) {
-  py::class_<DataParallelModule, Owner<DataParallelModule>>(m, "DataParallel")
+void bind_weights(py::module_& m) {
+  using W = ModuleWeights;
+  py::class_<W, Owner<W>>(m, "Weights")
       .def(py::init([](const std::vector<std::tuple<std::string, Tensor, bool>>& tensors, const Communicator& group,
-                       const std::string& overlap, const std::optional<at::ScalarType>& wire, int64_t bucket_bytes) {
+                       int zero, const std::string& overlap, const std::optional<at::ScalarType>& wire,
+                       int64_t bucket_bytes, int64_t unit_bytes) {
         const Blocking blocking;
-        return data_parallel(tensors, group, overlap, wire, bucket_bytes);
+        return weights_of(tensors, group, zero, overlap, wire, bucket_bytes, unit_bytes);
       }))
       .def(
           "backward",
-          [](DataParallelModule& d, const std::optional<Tensor>& loss, int64_t samples, bool last, bool retain_graph) {
-            return d.parallel->backward(loss.value_or(Tensor()), samples, {.last = last, .retain_graph = retain_graph});
+          [](W& w, const std::optional<Tensor>& loss, int64_t samples, bool last, bool retain_graph) {
+            return w.weights->backward(loss.value_or(Tensor()), samples, {.last = last, .retain_graph = retain_graph});
           },
           "loss"_a, "samples"_a, "last"_a = true, "retain_graph"_a = false, MayBlock())
       .def(
-          "any", [](const DataParallelModule& d, bool here) { return d.parallel->any(here); }, "here"_a, MayBlock());
+          "step",
+          [](W& w, const std::vector<Tensor>& of, const std::function<void()>& update, double clip) {
+            return w.weights->step(of, update, clip);
+          },
+          "of"_a, "update"_a, "clip"_a, MayBlock())
+      .def(
+          "any", [](const W& w, bool here) { return w.weights->any(here); }, "here"_a, MayBlock())
+      .def("parts", [](const W& w) { return w.weights->parts(); })
+      .def("trained", [](const W& w) { return Pieces(w.weights->trained()); })
+      .def("parameters", [](const W& w) { return Pieces(w.weights->parameters()); })
+      .def(
+          "use", [](W& w, const Tensor& weight) { return w.weights->use(weight); }, "weight"_a, MayBlock())
+      .def(
+          "while_whole", [](W& w, const std::function<void()>& work) { w.weights->while_whole(work); }, "work"_a,
+          MayBlock());
 }
 
 /// Carries out a command line, as its program does, but throws.
@@ -176,7 +191,7 @@ void bind_training(py::module_& m) {
   py::module_ init = m.def_submodule("init");
   bind_init(init);
   bind_optimizer(m);
-  bind_data_parallel(m);
+  bind_weights(m);
   py::class_<data::Sampler>(
       m, "Sampler",
       "Gives the global batches of a training: every epoch all samples in a new order, alike on all ranks.")

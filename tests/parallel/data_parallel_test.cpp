@@ -291,7 +291,8 @@ TEST(DataParallel, refuses_what_it_cannot_sum_on_all_ranks_and_keeps_gradients) 
     const auto loss = [&] { return layer(at::ones({1, 2})).sum(); };
     expect_thrown_on_all([&] { DataParallel(*layer, world, {.wire = at::kInt}); },
                          "a floating-point type as `wire`, got Int");
-    expect_thrown_on_all([&] { DataParallel(*layer, world); }, "'weight' already belongs to another DataParallel");
+    expect_thrown_on_all([&] { DataParallel(*layer, world); },
+                         "the gradients of 'weight' are already summed by another");
     expect_thrown_on_all([&] { loss().backward(); }, "'weight' was computed on this rank alone");
     expect_thrown_on_all([&] { loss().backward({}, true, /*create_graph=*/true); }, "torch::autograd::grad");
     layer->weight.mutable_grad().reset();

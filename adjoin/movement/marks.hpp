@@ -1,0 +1,48 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <string>
+
+#include "adjoin/base/not_copied.hpp"
+
+namespace adjoin {
+
+/// Learns of each operation of LibTorch that reads or writes one of its marked tensors, before it is carried out: in forward and in
+/// backward, in layers of LibTorch and in code of users. What an operation reads is needed in memory until it has read it.
+class MarkedTensors {
+ public:
+  virtual ~MarkedTensors() = default;
+  /// `place` is the number that the tensor was marked with. Called on any thread on which operations run.
+  virtual void begin_read(size_t place) = 0;
+  virtual void end_read(size_t place) noexcept = 0;
+  /// Called for an operation that would write: it may refuse by an exception.
+  virtual void write(size_t place, const std::string& operation) = 0;
+};
+
+/// Marks a tensor for as long as this lives: `owner` learns of operations on it and on its views, which operations of views make
+/// themselves. What reads the memory of the tensor through a pointer is not seen.
+///
+/// The mark is a dispatch key of LibTorch above those of autograd and autocast, so backward, which keeps the tensor or its views, is
+/// seen too. Gradients and results do not have it.
+/// Cost: 1.7 us for an operation that reads a marked tensor, 0.5 us for a view
+class Mark : NotCopied {
+ public:
+  Mark(at::Tensor tensor, MarkedTensors& owner, size_t place);
+  ~Mark();
+
+ private:
+  at::Tensor tensor_;
+};
+
+/// While it lives, nobody learns of this thread's operations.
+class Unseen : NotCopied {
+ public:
+  Unseen();
+
+ private:
+  c10::impl::ExcludeDispatchKeyGuard guard_;
+};
+
+}  // namespace adjoin

@@ -1,0 +1,224 @@
+#include "adjoin/parallel/weight_gathers.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/view_as_complex.h>
+#include <c10/util/ScopeExit.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/movement/linear_map.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
+#include "adjoin/partition/shard.hpp"
+
+namespace adjoin::parallel {
+namespace {
+
+constexpr int64_t kMostWhole = 2;
+
+}  // namespace
+
+void give_memory(const at::Tensor& whole) {
+  if (whole.is_meta()) return;
+  c10::StorageImpl* storage = whole.storage().unsafeGetStorageImpl();
+  storage->clear_data_ptr_access_error_msg_();
+  storage->set_nbytes(0);
+  at::native::resize_bytes_cpu(storage, whole.nbytes());
+}
+
+void take_memory(const at::Tensor& whole, const std::string& advice) {
+  if (whole.is_meta()) return;
+  c10::StorageImpl* storage = whole.storage().unsafeGetStorageImpl();
+  at::native::resize_bytes_cpu(storage, 0);
+  storage->release_data_and_set_meta_custom_data_ptr_error_msg_(
+      "this weight is sharded over the ranks and has values only while " + advice);
+  storage->set_nbytes(whole.nbytes());  // views of it check whether they fit
+}
+
+WeightGathers::WeightGathers(std::vector<nn::Parameter> weights, const std::vector<std::vector<size_t>>& units,
+                             Communicator group, std::string who, std::function<void(size_t)> want)
+    : weights_(std::move(weights)),
+      shards_(weights_),
+      unit_of_(weights_.size()),
+      group_(std::move(group)),
+      who_(std::move(who)),
+      advice_("an operation of LibTorch reads it: pass it to " + who_ +
+              "::use before its memory is read in another way, and save or read " + who_ + "::parameters()"),
+      want_(std::move(want)) {
+  const at::NoGradGuard no_gradient;
+  for (const nn::Parameter& weight : weights_) reals_.push_back(reals_of(weight));
+  for (const std::vector<size_t>& members : units) {
+    for (const size_t i : members) unit_of_[i] = units_.size();
+    Unit& unit = units_.emplace_back(members, Bucket(reals_, members));
+    std::vector<at::Tensor> whole = reals_of_members(unit), flat(weights_.size());
+    unit.shards = unit.bucket.mine(unit.bucket.pack(whole)).clone();
+    unit.bucket.take_shards(unit.shards, flat);
+    for (const size_t i : members) {
+      nn::Parameter& shard = shards_[i];
+      shard.layout = sharded(shard.layout);
+      const std::vector<int64_t> shape = shard.layout.shape_on(shard.grid.world().rank());
+      const at::Tensor& whole_of = weights_[i].tensor;
+      shard.tensor =
+          (whole_of.is_complex() ? at::view_as_complex(flat[i].view(with_pairs(shape))) : flat[i].view(shape))
+              .detach()
+              .requires_grad_(whole_of.requires_grad());
+      take_memory(whole_of, advice_);
+    }
+  }
+  mark();
+}
+
+WeightGathers::~WeightGathers() = default;
+
+void WeightGathers::mark() {
+  for (size_t i = 0; i < weights_.size(); ++i) marks_.push_back(std::make_unique<Mark>(weights_[i].tensor, *this, i));
+}
+
+std::vector<at::Tensor> WeightGathers::reals_of_members(const Unit& unit) const {
+  std::vector<at::Tensor> tensors(weights_.size());
+  for (const size_t i : unit.members) tensors[i] = reals_[i].tensor.detach();
+  return tensors;
+}
+
+void WeightGathers::begin_read(size_t weight) {
+  Unit& unit = units_[unit_of_[weight]];
+  if (std::this_thread::get_id() != thread_) {  // on which an operation of the rank's thread has work done
+    require(unit.is_whole, [&] {
+      return who_ + ": '" + weights_[weight].name +
+             "' is sharded over the ranks and is read by another thread than the one that made " + who_;
+    });
+    return;
+  }
+  if (!unit.is_whole) want_(unit_of_[weight]);
+  unit.last_read = ++reads_;
+  ++unit.readers;
+}
+
+void WeightGathers::end_read(size_t weight) noexcept {
+  if (std::this_thread::get_id() == thread_) --units_[unit_of_[weight]].readers;
+}
+
+void WeightGathers::write(size_t weight, const std::string& operation) {
+  throw InvalidArgument(who_ + ": '" + weights_[weight].name + "' is sharded over the ranks, so " + operation +
+                        " cannot change it on this rank: change it in " + who_ + "::while_whole");
+}
+
+void WeightGathers::free(Unit& unit) {
+  for (const size_t i : unit.members) take_memory(weights_[i].tensor, advice_);
+  unit.is_whole = false;
+}
+
+/// Frees the units that were read longest ago.
+void WeightGathers::make_room(const Unit& wanted) {
+  for (;;) {
+    Unit* oldest = nullptr;
+    int64_t whole = 0;
+    for (Unit& unit : units_) {
+      if (!unit.is_whole || &unit == &wanted) continue;
+      ++whole;
+      if (unit.readers == 0 && (oldest == nullptr || unit.last_read < oldest->last_read)) oldest = &unit;
+    }
+    if (whole < kMostWhole || oldest == nullptr) return;
+    free(*oldest);
+  }
+}
+
+/// Room for the shards of all ranks; where one weight is wanted, its own memory.
+at::Tensor WeightGathers::room_for(const Unit& unit, bool is_wanted) const {
+  if (is_wanted && unit.members.size() == 1) {
+    give_memory(weights_[unit.members[0]].tensor);
+    return reals_[unit.members[0]].tensor.detach().view({-1});
+  }
+  const std::vector<int64_t>& sizes = unit.bucket.sizes();
+  return at::empty({std::reduce(sizes.begin(), sizes.end())}, unit.shards.options());
+}
+
+void WeightGathers::become_whole(Unit& unit, const at::Tensor& packed) {
+  unit.is_whole = true;
+  if (unit.members.size() == 1) return;
+  for (const size_t i : unit.members) give_memory(weights_[i].tensor);
+  unit.bucket.unpack(packed, reals_of_members(unit));
+}
+
+void WeightGathers::gather(size_t number, bool is_wanted) {
+  const at::NoGradGuard no_gradient;
+  const Unseen unseen;
+  Unit& unit = units_[number];
+  is_wanted = is_wanted && !unit.is_whole;
+  if (is_wanted) make_room(unit);
+  const at::Tensor packed = room_for(unit, is_wanted);
+  group_.all_gather(buffer(unit.shards), buffer(packed), unit.bucket.sizes());
+  if (is_wanted) become_whole(unit, packed);
+}
+
+void WeightGathers::serve(const std::vector<int64_t>& of_ranks) {
+  const at::NoGradGuard no_gradient;
+  const Unseen unseen;
+  const int me = group_.rank();
+  const auto unit_for = [&](int rank) {
+    const int64_t unit = of_ranks[static_cast<size_t>(rank)];
+    return unit < 0 ? nullptr : &units_[static_cast<size_t>(unit)];
+  };
+  std::vector<Message> messages;
+  for (int rank = 0; rank < group_.size(); ++rank)
+    if (const Unit* unit = unit_for(rank); unit != nullptr && rank != me)
+      messages.push_back(send_of(buffer(unit->shards), rank, /*tag=*/0));
+  Unit* const wanted = unit_for(me);
+  at::Tensor packed;
+  if (wanted != nullptr) {
+    make_room(*wanted);
+    packed = room_for(*wanted, /*is_wanted=*/true);
+    wanted->bucket.mine(packed).copy_(wanted->shards);
+    int64_t before = 0;
+    for (int rank = 0; rank < group_.size(); ++rank) {
+      const int64_t size = wanted->bucket.sizes()[static_cast<size_t>(rank)];
+      if (rank != me) messages.push_back(receive_of(buffer(packed).slice(before, size), rank, /*tag=*/0));
+      before += size;
+    }
+  }
+  group_.exchange(messages);
+  if (wanted != nullptr) become_whole(*wanted, packed);
+}
+
+void WeightGathers::release() {
+  for (const size_t weight : std::exchange(held_, {})) end_read(weight);
+  for (Unit& unit : units_)
+    if (unit.is_whole && unit.readers == 0) free(unit);
+}
+
+void WeightGathers::hold(const at::Tensor& weight) {
+  const auto at = std::ranges::find_if(weights_, [&](const auto& known) { return known.tensor.is_alias_of(weight); });
+  require(at != weights_.end(),
+          [&] { return who_ + "::use: expected one of the module's weights, got another tensor"; });
+  const auto i = static_cast<size_t>(at - weights_.begin());
+  begin_read(i);
+  held_.push_back(i);
+}
+
+void WeightGathers::while_whole(const std::function<void()>& work) {
+  for (size_t i = 0; i < units_.size(); ++i) {
+    ++units_[i].readers;
+    gather(i, /*is_wanted=*/true);
+  }
+  marks_.clear();
+  const auto end = c10::make_scope_exit([&] {
+    const at::NoGradGuard no_gradient;
+    for (Unit& unit : units_) {
+      unit.shards.copy_(unit.bucket.mine(unit.bucket.pack(reals_of_members(unit))));
+      --unit.readers;
+    }
+    mark();
+    release();
+  });
+  work();
+}
+
+void WeightGathers::note_update() const {
+  for (const nn::Parameter& weight : weights_) weight.tensor.unsafeGetTensorImpl()->bump_version();
+}
+
+}  // namespace adjoin::parallel

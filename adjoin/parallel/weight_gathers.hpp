@@ -1,0 +1,85 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "adjoin/comm/communicator.hpp"
+#include "adjoin/movement/marks.hpp"
+#include "adjoin/nn/parameter.hpp"
+#include "adjoin/parallel/bucket.hpp"
+
+namespace adjoin::parallel {
+
+/// Allocates memory for a whole tensor, which has its own storage.
+void give_memory(const at::Tensor& whole);
+/// Frees it; the tensor keeps its sizes. Where something reads it then, LibTorch throws an error that ends with `advice`: when there
+/// are values.
+void take_memory(const at::Tensor& whole, const std::string& advice);
+
+/// Weights of which each rank of a group keeps its shard (adjoin::sharded), and which are whole while an operation reads them, forward
+/// or backward. They are gathered in units; at most two units are whole, or those that one operation reads.
+class WeightGathers : public MarkedTensors, NotCopied {
+ public:
+  /// From now on `weights`, which have memory of their own, have none but while they are read. `units` are the indices of those that
+  /// are gathered together. `want` is called where an operation reads a unit that is not whole; it calls gather or serve, until the
+  /// unit is whole.
+  WeightGathers(std::vector<nn::Parameter> weights, const std::vector<std::vector<size_t>>& units, Communicator group,
+                std::string who, std::function<void(size_t unit)> want);
+  ~WeightGathers() override;
+
+  /// This rank's shards, with the layouts of shards.
+  const std::vector<nn::Parameter>& shards() const { return shards_; }
+  int64_t units() const { return std::ssize(units_); }
+
+  /// A collective: gathers a unit, which becomes whole where `is_wanted`.
+  void gather(size_t unit, bool is_wanted);
+  /// A collective: each rank gets the unit that it wants, whose number is of_ranks[rank], unless that is negative.
+  void serve(const std::vector<int64_t>& of_ranks);
+  /// Frees the memory of all whole units that no operation reads.
+  void release();
+  /// Keeps a weight whole until the next `release`. Throws: InvalidArgument for a tensor that is none of the weights
+  void hold(const at::Tensor& weight);
+  /// A collective: all weights are whole, and may be written to, while `work` runs; what it wrote to this rank's shards stays.
+  void while_whole(const std::function<void()>& work);
+  /// Tells LibTorch that the values have changed, so that a backward through what was computed with earlier ones is refused.
+  void note_update() const;
+
+  void begin_read(size_t weight) override;
+  void end_read(size_t weight) noexcept override;
+  void write(size_t weight, const std::string& operation) override;
+
+ private:
+  struct Unit {
+    std::vector<size_t> members;
+    Bucket bucket;
+    at::Tensor shards{};  // of all members, flat
+    bool is_whole = false;
+    int readers = 0;
+    int64_t last_read = 0;
+  };
+
+  void mark();
+  void make_room(const Unit& wanted);
+  at::Tensor room_for(const Unit& unit, bool is_wanted) const;
+  void become_whole(Unit& unit, const at::Tensor& packed);
+  void free(Unit& unit);
+  std::vector<at::Tensor> reals_of_members(const Unit& unit) const;
+
+  std::vector<nn::Parameter> weights_, reals_, shards_;
+  std::vector<Unit> units_;
+  std::vector<size_t> unit_of_;  // of each weight
+  std::vector<std::unique_ptr<Mark>> marks_;
+  std::vector<size_t> held_;  // weights that a user reads
+  Communicator group_;
+  std::string who_, advice_;
+  std::function<void(size_t)> want_;
+  std::thread::id thread_ = std::this_thread::get_id();
+  int64_t reads_ = 0;
+};
+
+}  // namespace adjoin::parallel
