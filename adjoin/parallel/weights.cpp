@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/linalg_vector_norm.h>
-#include <ATen/ops/view_as_complex.h>
 #include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/optim/lbfgs.h>
@@ -11,102 +10,21 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
+#include <memory>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/values.hpp"
-#include "adjoin/movement/linear_map.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/parallel/bucket.hpp"
 #include "adjoin/parallel/copies.hpp"
 #include "adjoin/parallel/gradient_sums.hpp"
 #include "adjoin/parallel/shared_order.hpp"
 #include "adjoin/parallel/weight_gathers.hpp"
-#include "adjoin/partition/shard.hpp"
+#include "adjoin/parallel/weight_parts.hpp"
+#include "adjoin/parallel/weight_units.hpp"
 
 namespace adjoin::parallel {
-namespace {
-
-using Members = std::vector<std::vector<size_t>>;  // indices of parameters
-
-/// Puts parameters that follow each other and have one type together, up to this many bytes.
-class Joined {
- public:
-  Joined(const std::vector<nn::Parameter>& parameters, int64_t most_bytes)
-      : parameters_(parameters), most_bytes_(most_bytes) {}
-
-  /// Adds parameters of one type, which stay together.
-  void add(const std::vector<size_t>& together) {
-    int64_t bytes = 0;
-    for (const size_t i : together) bytes += static_cast<int64_t>(parameters_[i].tensor.nbytes());
-    Open& open = open_[parameters_[together[0]].tensor.scalar_type()];
-    if (open.bytes + bytes > most_bytes_) close(open);
-    open.members.insert(open.members.end(), together.begin(), together.end());
-    open.bytes += bytes;
-  }
-  Members all() {
-    for (auto& [type, open] : open_) close(open);
-    return std::move(closed_);
-  }
-
- private:
-  struct Open {
-    std::vector<size_t> members;
-    int64_t bytes = 0;
-  };
-  void close(Open& open) {
-    if (!open.members.empty()) closed_.push_back(std::exchange(open, {}).members);
-  }
-
-  const std::vector<nn::Parameter>& parameters_;
-  int64_t most_bytes_;
-  std::map<at::ScalarType, Open> open_;
-  Members closed_;
-};
-
-Members reversed_buckets(const std::vector<nn::Parameter>& trained, int64_t most_bytes) {
-  Joined joined(trained, most_bytes);
-  for (size_t i = trained.size(); i-- > 0;) joined.add({i});
-  return joined.all();
-}
-
-/// What each module owns itself, with small neighbours.
-Members units_of(const torch::nn::Module& module, const std::vector<nn::Parameter>& parameters, int64_t most_bytes) {
-  std::map<const void*, size_t> known;
-  for (size_t i = 0; i < parameters.size(); ++i) known.emplace(parameters[i].tensor.unsafeGetTensorImpl(), i);
-  Joined joined(parameters, most_bytes);
-  const auto add = [&](const torch::nn::Module& part) {
-    std::map<at::ScalarType, std::vector<size_t>> own;
-    for (const at::Tensor& tensor : part.parameters(/*recurse=*/false))
-      if (auto found = known.extract(tensor.unsafeGetTensorImpl()); !found.empty())
-        own[tensor.scalar_type()].push_back(found.mapped());
-    for (const auto& [type, members] : own) joined.add(members);
-  };
-  add(module);
-  for (const auto& part : module.modules(/*include_self=*/false)) add(*part);
-  return joined.all();
-}
-
-/// Makes each parameter the only tensor of its memory, which has its elements in order.
-void give_own_memory(const std::vector<nn::Parameter>& parameters, const std::string& who) {
-  std::map<const void*, std::string> names;  // by memory
-  for (const nn::Parameter& parameter : parameters) {
-    at::Tensor tensor = parameter.tensor;
-    if (tensor.numel() > 0) {
-      const auto [at, is_new] = names.emplace(tensor.storage().unsafeGetStorageImpl(), parameter.name);
-      require(is_new, [&] {
-        return who + ": '" + at->second + "' and '" + parameter.name +
-               "' are different tensors in one memory; expected one tensor for both, or a memory for each";
-      });
-    }
-    const bool owns =
-        !tensor.is_neg() && !tensor.is_conj() && tensor.is_contiguous() && tensor.storage().nbytes() == tensor.nbytes();
-    if (!owns) tensor.set_data(tensor.clone(at::MemoryFormat::Contiguous));
-  }
-}
-
-}  // namespace
 
 class Weights::State {
  public:
@@ -143,15 +61,12 @@ class Weights::State {
  private:
   void check(const std::vector<nn::Parameter>& all) const;
   void cut_values();
-  void cut_moments();
   void make_sums(const Members& buckets);
-  nn::Parameter shard_in(const nn::Parameter& whole, const at::Tensor& memory) const;
   void run(const at::Tensor& loss, int64_t samples, double weight, const Backward& options);
   void end_forward();
   void check_unchanged() const;
   std::pair<double, double> sum_over_ranks();
   double norm_of(const std::vector<at::Tensor>& gradients) const;
-  void share_update();
 
   std::string who_;
   torch::nn::Module& module_;
@@ -162,8 +77,7 @@ class Weights::State {
   std::vector<nn::Parameter> trained_, frozen_;  // the module's own tensors
   std::vector<nn::Parameter> parts_;             // for an optimizer, of trained_
   std::vector<at::Tensor> tensors_;              // of the module, as it was
-  std::vector<uint32_t> versions_;               // of parts in stages 1 and 2
-  std::vector<Bucket> buckets_;                  // the same, in which weights are gathered after an update
+  std::optional<WeightParts> shards_in_place_;   // in stages 1 and 2
   std::optional<WeightGathers> gathers_;         // in stage 3
   std::optional<GradientSums> sums_;
   std::optional<SharedOrder> forward_, backward_;
@@ -190,9 +104,10 @@ Weights::State::State(torch::nn::Module& module, const Communicator& group, Weig
   if (options_.zero == 3) {
     cut_values();
   } else {
-    parts_ = trained_;
-    if (options_.zero > 0) cut_moments();
-    make_sums(reversed_buckets(trained_, options_.bucket_bytes));
+    const Members buckets = reversed_buckets(trained_, options_.bucket_bytes);
+    if (options_.zero > 0) shards_in_place_.emplace(trained_, buckets, group_, who_);
+    parts_ = shards_in_place_ ? shards_in_place_->parts() : trained_;
+    make_sums(buckets);
   }
 }
 
@@ -257,29 +172,6 @@ void Weights::State::cut_values() {
   backward_.emplace(group_, std::move(backward),
                     SharedOrder::Events{count, count + std::ssize(buckets), carry_out, serve});
   order_ = &*forward_;
-}
-
-nn::Parameter Weights::State::shard_in(const nn::Parameter& whole, const at::Tensor& memory) const {
-  nn::Parameter shard = whole;
-  shard.layout = sharded(whole.layout);
-  const std::vector<int64_t> shape = shard.layout.shape_on(group_.rank());
-  shard.tensor = (whole.tensor.is_complex() ? at::view_as_complex(memory.view(with_pairs(shape))) : memory.view(shape))
-                     .requires_grad_();
-  return shard;
-}
-
-/// Stages 1 and 2: the parts are in the memory of the parameters.
-void Weights::State::cut_moments() {
-  std::vector<nn::Parameter> reals;
-  for (const nn::Parameter& parameter : trained_) reals.push_back(reals_of(parameter));
-  for (const std::vector<size_t>& members : reversed_buckets(trained_, options_.bucket_bytes))
-    buckets_.emplace_back(reals, members);
-  for (size_t i = 0; i < trained_.size(); ++i) {
-    // With a version counter of its own, which shows what has changed it.
-    const at::Tensor flat = reals_of(trained_[i].tensor.variable_data()).view({-1});
-    parts_[i] = shard_in(trained_[i], Bucket(reals, {i}).mine(flat));
-    versions_.push_back(static_cast<uint32_t>(parts_[i].tensor._version()));
-  }
 }
 
 void Weights::State::make_sums(const Members& buckets) {
@@ -365,16 +257,7 @@ void Weights::State::check_unchanged() const {
   require(is_same,
           [&] { return who_ + ": the module has other parameters than when " + who_ + " was made: make a new one"; });
   sums_->check_sizes();
-  for (size_t i = 0; i < versions_.size(); ++i) {
-    require(parts_[i].tensor.is_alias_of(trained_[i].tensor), [&] {
-      return who_ + ": '" + parts_[i].name + "' has other memory than when " + who_ +
-             " was made: convert a module to another type, or assign its weights, before that";
-    });
-    require(static_cast<uint32_t>(parts_[i].tensor._version()) == versions_[i], [&] {
-      return who_ + ": this rank's part of '" + parts_[i].name + "' was changed on this rank alone: call " + who_ +
-             "::step(optimizer) instead of the optimizer's own step";
-    });
-  }
+  if (shards_in_place_) shards_in_place_->check_memory();
 }
 
 /// The samples and losses of all ranks. Throws where a rank has a parameter that was frozen and no longer is.
@@ -423,25 +306,13 @@ Update Weights::State::step(const std::vector<at::Tensor>& of, const std::functi
     const at::NoGradGuard no_gradient;
     if (clip > 0 && norm > clip)
       for (const at::Tensor& gradient : gradients) gradient.mul_(clip / norm);
-    update();
-    share_update();
+    if (shards_in_place_)
+      shards_in_place_->update(update);
+    else
+      update();
+    if (gathers_) gathers_->note_update();
   }
   return {.norm = norm, .skipped = !std::isfinite(norm)};
-}
-
-/// Gives all ranks the updated shards.
-void Weights::State::share_update() {
-  if (gathers_) return gathers_->note_update();
-  std::vector<at::Tensor> whole;
-  for (const nn::Parameter& parameter : trained_) whole.push_back(reals_of(parameter.tensor.detach()));
-  for (const Bucket& bucket : buckets_) {
-    if (group_.size() == 1) break;
-    const at::Tensor packed = bucket.pack(whole);
-    group_.all_gather(buffer(bucket.mine(packed)), buffer(packed), bucket.sizes());
-    bucket.unpack(packed, whole);
-    for (const size_t i : bucket.members()) whole[i].unsafeGetTensorImpl()->bump_version();
-  }
-  for (size_t i = 0; i < versions_.size(); ++i) versions_[i] = static_cast<uint32_t>(parts_[i].tensor._version());
 }
 
 Weights::Weights(torch::nn::Module& module, const Communicator& group, WeightsOptions options)

@@ -359,8 +359,7 @@ TEST(Weights, refuse_modules_that_were_changed) {
         expect_message(backward(of_converted, converted), "'weight' has other memory than when Weights was made");
         torch::optim::SGD optimizer(of_hooked.parts(), 0.1);
         backward(of_hooked, hooked)();
-        optimizer.step();
-        expect_message(backward(of_hooked, hooked), "was changed on this rank alone: call Weights::step(optimizer)");
+        expect_message([&] { optimizer.step(); }, "would change on this rank alone: call Weights::step(optimizer)");
       }
     }
     Linear one(4, 4), other(4, 4);

@@ -1,0 +1,89 @@
+#include "adjoin/parallel/weight_units.hpp"
+
+#include <ATen/ops/clone.h>
+
+#include <map>
+#include <utility>
+
+#include "adjoin/base/error.hpp"
+
+namespace adjoin::parallel {
+namespace {
+
+/// Puts parameters that follow each other and have one type together, up to this many bytes.
+class Joined {
+ public:
+  Joined(const std::vector<nn::Parameter>& parameters, int64_t most_bytes)
+      : parameters_(parameters), most_bytes_(most_bytes) {}
+
+  /// Adds parameters of one type, which stay together.
+  void add(const std::vector<size_t>& together) {
+    int64_t bytes = 0;
+    for (const size_t i : together) bytes += static_cast<int64_t>(parameters_[i].tensor.nbytes());
+    Open& open = open_[parameters_[together[0]].tensor.scalar_type()];
+    if (open.bytes + bytes > most_bytes_) close(open);
+    open.members.insert(open.members.end(), together.begin(), together.end());
+    open.bytes += bytes;
+  }
+  Members all() {
+    for (auto& [type, open] : open_) close(open);
+    return std::move(closed_);
+  }
+
+ private:
+  struct Open {
+    std::vector<size_t> members;
+    int64_t bytes = 0;
+  };
+  void close(Open& open) {
+    if (!open.members.empty()) closed_.push_back(std::exchange(open, {}).members);
+  }
+
+  const std::vector<nn::Parameter>& parameters_;
+  int64_t most_bytes_;
+  std::map<at::ScalarType, Open> open_;
+  Members closed_;
+};
+
+}  // namespace
+
+Members reversed_buckets(const std::vector<nn::Parameter>& trained, int64_t most_bytes) {
+  Joined joined(trained, most_bytes);
+  for (size_t i = trained.size(); i-- > 0;) joined.add({i});
+  return joined.all();
+}
+
+Members units_of(const torch::nn::Module& module, const std::vector<nn::Parameter>& parameters, int64_t most_bytes) {
+  std::map<const void*, size_t> known;
+  for (size_t i = 0; i < parameters.size(); ++i) known.emplace(parameters[i].tensor.unsafeGetTensorImpl(), i);
+  Joined joined(parameters, most_bytes);
+  const auto add = [&](const torch::nn::Module& part) {
+    std::map<at::ScalarType, std::vector<size_t>> own;
+    for (const at::Tensor& tensor : part.parameters(/*recurse=*/false))
+      if (auto found = known.extract(tensor.unsafeGetTensorImpl()); !found.empty())
+        own[tensor.scalar_type()].push_back(found.mapped());
+    for (const auto& [type, members] : own) joined.add(members);
+  };
+  add(module);
+  for (const auto& part : module.modules(/*include_self=*/false)) add(*part);
+  return joined.all();
+}
+
+void give_own_memory(const std::vector<nn::Parameter>& parameters, const std::string& who) {
+  std::map<const void*, std::string> names;  // by memory
+  for (const nn::Parameter& parameter : parameters) {
+    at::Tensor tensor = parameter.tensor;
+    if (tensor.numel() > 0) {
+      const auto [at, is_new] = names.emplace(tensor.storage().unsafeGetStorageImpl(), parameter.name);
+      require(is_new, [&] {
+        return who + ": '" + at->second + "' and '" + parameter.name +
+               "' are different tensors in one memory; expected one tensor for both, or a memory for each";
+      });
+    }
+    const bool owns =
+        !tensor.is_neg() && !tensor.is_conj() && tensor.is_contiguous() && tensor.storage().nbytes() == tensor.nbytes();
+    if (!owns) tensor.set_data(tensor.clone(at::MemoryFormat::Contiguous));
+  }
+}
+
+}  // namespace adjoin::parallel
