@@ -34,8 +34,8 @@ struct UpdateStep {
 /// matrix is solved by one of the workers that hold parts of it (WholeMatrices).
 struct MatrixRule {
   std::vector<std::string> moments;
-  std::function<void(const FlatPiece&)>
-      prepare;  ///< puts what is solved in the place of the gradient; there is no value
+  /// Puts what is to be solved in the place of the gradient; the piece has no value.
+  std::function<void(const FlatPiece&)> prepare;
   /// Changes a matrix [rows, columns] in place. `scratch` has memory for it, which may contain anything.
   std::function<void(const at::Tensor& matrix, const at::Tensor& scratch)> solve;
   std::function<int64_t(int64_t rows, int64_t columns)> scratch;    ///< its elements
@@ -52,8 +52,8 @@ struct Rule {
   std::string name;
   std::vector<std::string> moments;  ///< "first": a checkpoint stores that of a parameter as "first.NAME"
   std::function<void(const FlatPiece&, const UpdateStep&)> update;
-  std::optional<MatrixRule> of_matrices =
-      {};  ///< for parameters that are matrices; none: they are updated like all others
+  /// For parameters that are matrices; none: they are updated like all others.
+  std::optional<MatrixRule> of_matrices = {};
 };
 
 /// Whether a rule has another one for this parameter: it has matrices, and is not complex.

@@ -160,8 +160,8 @@ TEST(Layouts, train_the_same_experts_whatever_lies_where) {
 
 TEST(Layouts, train_the_same_model_by_muon_whatever_lies_where) {
   const std::map<std::string, std::vector<std::string>> layouts{
-      {"classifier", {"dp 2 ep 2 zero 2", "tp 3", "pp 2 dp 2 ep 2 zero 3", "cp 2 tp 2"}},  // with experts
-      {"decoder", {"pp 2", "dp 3 zero 3", "dp 2 tp 2 sp true zero 2"}}};
+      {"classifier", {"dp 2 ep 2 zero 2", "tp 3", "pp 2 dp 2 ep 2 zero 3"}},  // with experts
+      {"decoder", {"cp 2 pp 2", "dp 2 tp 2 sp true"}}};
   for (const auto& [model, of_model] : layouts) {
     Configuration one = odd_sizes(model);
     one.optimizer = OptimizerRule::muon;
