@@ -38,7 +38,8 @@ ModuleRecipe classifier_part(const TransformerOptions& options, const Classifier
                                .bias = head.pooler,
                                .activation = head.pooler ? nn::Activation::tanh : nn::Activation::gelu,
                                .dropout = head.dropout,
-                               .name = "classifier"};
+                               .name = "classifier",
+                               .is_head = true};
   return {"classifier", [classifier](const Grid& stage, const at::TensorOptions& tensor) mutable {
             classifier.tensor = tensor;
             return nn::ColRow(classifier, stage, "tp").ptr();

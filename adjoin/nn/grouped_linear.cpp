@@ -137,7 +137,14 @@ GroupedLinearImpl::GroupedLinearImpl(const GroupedLinearOptions& o, const Grid& 
            ", " + std::to_string(o.in_features) + " and " + std::to_string(o.out_features);
   });
   const double deviation = o.deviation.value_or(1 / std::sqrt(3.0 * static_cast<double>(o.in_features)));
-  weight_ = register_piece("weight", {layout_of(o, grid, axis), grid, Initial::normal(deviation)}, o.tensor);
+  std::vector<int64_t> matrices;
+  for (int64_t group = 0; group < o.groups; ++group)
+    if (o.matrices.empty())
+      matrices.push_back(o.out_features);
+    else
+      matrices.insert(matrices.end(), o.matrices.begin(), o.matrices.end());
+  weight_ = register_piece("weight", {layout_of(o, grid, axis), grid, Initial::normal(deviation), std::move(matrices)},
+                           o.tensor);
 }
 
 }  // namespace adjoin::nn

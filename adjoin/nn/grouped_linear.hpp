@@ -26,6 +26,7 @@ struct GroupedLinearOptions {
   int64_t groups = 1, in_features = 0, out_features = 0;
   ParallelLinearOptions::Cut cut = ParallelLinearOptions::Cut::none;
   std::optional<Split> split = {};       ///< how the cut features are split; default balanced
+  std::vector<int64_t> matrices = {};    ///< Parameter::matrices of each group; default one matrix
   std::string groups_axis = {};          ///< the axis over which the groups are split in balanced parts; "": not split
   std::optional<double> deviation = {};  ///< of the initial weights, as in ParallelLinear
   at::TensorOptions tensor = at::kFloat;

@@ -174,15 +174,17 @@ Split stacked(const std::vector<Split>& splits) {
 ParallelLinearImpl::ParallelLinearImpl(ParallelLinearOptions options, const Grid& grid, const std::string& axis)
     : group_(options.cut == Cut::none ? Communicator() : grid.axis(axis)) {
   options_ = completed(std::move(options), group_);
-  const auto piece = [&](std::vector<int64_t> shape, const std::optional<Split>& split, Initial initial) {
+  const auto piece = [&](std::vector<int64_t> shape, const std::optional<Split>& split, Initial initial,
+                         std::vector<int64_t> matrices = {}) {
     // A tensor that each rank has whole and uses for its own rows is copied, not replicated.
     Layout layout = !split && options_.split_rows ? copied_on(grid.shape(), std::move(shape))
                                                   : cut_along(grid, axis, std::move(shape), split);
-    return Piece{std::move(layout), grid, initial};
+    return Piece{std::move(layout), grid, initial, std::move(matrices)};
   };
   weight_ = register_piece(
       "weight",
-      piece({options_.out_features, options_.in_features}, options_.split, Initial::normal(*options_.deviation)),
+      piece({options_.out_features, options_.in_features}, options_.split, Initial::normal(*options_.deviation),
+            options_.matrices.value_or(std::vector{options_.out_features})),
       options_.tensor);
   if (!options_.bias) return;
   // Where inputs are cut, the bias is added once, after the sum, so every rank holds all of it.
@@ -207,25 +209,32 @@ at::Tensor activated(const at::Tensor& x, Activation activation) {
   return at::silu(halves[0]) * halves[1];
 }
 
+std::vector<int64_t> matrices_of(int64_t rows, Activation activation) {
+  return activation == Activation::swiglu ? std::vector{rows / 2, rows / 2} : std::vector{rows};
+}
+
 ColRowImpl::ColRowImpl(ColRowOptions options, const Grid& grid, const std::string& axis)
     : options_(std::move(options)) {
   const Split hidden = Split::balanced(options_.hidden_features, grid.shape().axis_size(axis), 0);
   const Split made = options_.activation == Activation::swiglu ? stacked({hidden, hidden}) : hidden;
-  const auto linear = [&](const char* name, ParallelLinearOptions::Cut cut, int64_t in, int64_t out,
-                          const Split& split) {
+  const auto linear = [&](const char* name, ParallelLinearOptions::Cut cut, int64_t in, int64_t out, const Split& split,
+                          const std::optional<std::vector<int64_t>>& matrices) {
     return register_module(name, ParallelLinear(ParallelLinearOptions{.in_features = in,
                                                                       .out_features = out,
                                                                       .cut = cut,
                                                                       .bias = options_.bias,
                                                                       .deviation = options_.deviation,
                                                                       .split = split,
+                                                                      .matrices = matrices,
                                                                       .split_rows = options_.split_rows,
                                                                       .tensor = options_.tensor},
                                                 grid, axis));
   };
   using Cut = ParallelLinearOptions::Cut;
-  column_ = linear("column", Cut::outputs, options_.in_features, made.size(), made);
-  row_ = linear("row", Cut::inputs, options_.hidden_features, options_.out_features, hidden);
+  column_ = linear("column", Cut::outputs, options_.in_features, made.size(), made,
+                   matrices_of(made.size(), options_.activation));
+  row_ = linear("row", Cut::inputs, options_.hidden_features, options_.out_features, hidden,
+                options_.is_head ? std::optional(std::vector<int64_t>()) : std::nullopt);
   place_ = {options_.name + ".dropout", hidden.offset(grid.axis(axis).rank())};
 }
 

@@ -78,6 +78,8 @@ struct ParallelLinearOptions {
   std::optional<double> deviation =
       {};                           ///< of the initial weights; default 1/sqrt(3 in_features), as in torch::nn::Linear
   std::optional<Split> split = {};  ///< how the cut features are split; default balanced
+  /// Parameter::matrices of the weight; default one matrix.
+  std::optional<std::vector<int64_t>> matrices = {};
   /// Sequence parallelism: each rank has a balanced part of the rows, of the input's where outputs are cut, of the output's
   /// where inputs are cut.
   bool split_rows = false;
@@ -106,6 +108,9 @@ TORCH_MODULE(ParallelLinear);
 /// Applies an activation to x [*, features]; swiglu halves the features.
 at::Tensor activated(const at::Tensor& x, Activation activation);
 
+/// Parameter::matrices of a weight whose outputs enter an activation: swiglu's halves have one each.
+std::vector<int64_t> matrices_of(int64_t rows, Activation activation);
+
 /// Two linear layers with an activation between them.
 struct ColRowOptions {
   int64_t in_features = 0, hidden_features = 0, out_features = 0;
@@ -114,6 +119,7 @@ struct ColRowOptions {
   bool split_rows = false;  ///< sequence parallelism: each rank has a balanced part of the pass's rows
   double dropout = 0;       ///< after the activation
   std::string name = {};    ///< the full name, for the dropout masks
+  bool is_head = false;     ///< the outputs are a model's scores
   std::optional<double> deviation = {};
   at::TensorOptions tensor = at::kFloat;
 };

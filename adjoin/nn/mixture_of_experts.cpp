@@ -78,8 +78,10 @@ class RouterImpl : public ShardedModule {
     const std::vector<int64_t> shape{o.experts, o.features};
     weight =
         register_piece("weight",
-                       {o.split_rows ? copied_on(grid.shape(), shape) : cut_along(grid, axis, shape), grid,
-                        Initial::normal(o.deviation.value_or(1 / std::sqrt(3.0 * static_cast<double>(o.features))))},
+                       {o.split_rows ? copied_on(grid.shape(), shape) : cut_along(grid, axis, shape),
+                        grid,
+                        Initial::normal(o.deviation.value_or(1 / std::sqrt(3.0 * static_cast<double>(o.features)))),
+                        {o.experts}},
                        o.tensor);
   }
   at::Tensor weight;
@@ -126,19 +128,22 @@ MixtureOfExpertsImpl::MixtureOfExpertsImpl(MixtureOfExpertsOptions options, cons
   const Split hidden = Split::balanced(options_.hidden_features, features_.size(), 0);
   const Split made = options_.activation == Activation::swiglu ? stacked({hidden, hidden}) : hidden;
   using Cut = ParallelLinearOptions::Cut;
-  const auto linear = [&](const char* name, Cut cut, int64_t in, int64_t out, const Split& split) {
+  const auto linear = [&](const char* name, Cut cut, int64_t in, int64_t out, const Split& split,
+                          std::vector<int64_t> matrices) {
     return register_module(name, GroupedLinear(GroupedLinearOptions{.groups = options_.experts,
                                                                     .in_features = in,
                                                                     .out_features = out,
                                                                     .cut = cut,
                                                                     .split = split,
+                                                                    .matrices = std::move(matrices),
                                                                     .groups_axis = options_.experts_axis,
                                                                     .deviation = options_.deviation,
                                                                     .tensor = options_.tensor},
                                                grid, axis));
   };
-  column_ = linear("column", Cut::outputs, options_.features, made.size(), made);
-  row_ = linear("row", Cut::inputs, options_.hidden_features, options_.features, hidden);
+  column_ = linear("column", Cut::outputs, options_.features, made.size(), made,
+                   matrices_of(made.size(), options_.activation));
+  row_ = linear("row", Cut::inputs, options_.hidden_features, options_.features, hidden, {options_.features});
 }
 
 at::Tensor MixtureOfExpertsImpl::forward(const at::Tensor& x, const ForwardPass& pass) {

@@ -1,6 +1,8 @@
 #include "adjoin/nn/parameter.hpp"
 
 #include <ATen/ops/full.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
 
 #include <limits>
 #include <set>
@@ -18,7 +20,22 @@ struct Found {
   at::Tensor tensor;
   const ShardedModule::Piece* piece;
   bool is_buffer;
+  std::vector<int64_t> matrices;
 };
+
+template <class... Layers>
+bool is_one_of(const torch::nn::Module& module) {
+  return (... || (dynamic_cast<const Layers*>(&module) != nullptr));
+}
+
+/// The matrices of a tensor of LibTorch's layers.
+std::vector<int64_t> matrices_of(const torch::nn::Module& module, const std::string& name, const at::Tensor& tensor) {
+  using namespace torch::nn;
+  const bool is_matrix = name == "weight" && tensor.dim() >= 2 &&
+                         is_one_of<LinearImpl, Conv1dImpl, Conv2dImpl, Conv3dImpl, ConvTranspose1dImpl,
+                                   ConvTranspose2dImpl, ConvTranspose3dImpl>(module);
+  return is_matrix ? std::vector{tensor.size(0)} : std::vector<int64_t>();
+}
 
 void collect(const torch::nn::Module& module, const std::string& prefix, std::set<const void*>& known,
              std::vector<Found>& found) {
@@ -28,7 +45,8 @@ void collect(const torch::nn::Module& module, const std::string& prefix, std::se
       if (!item.value().defined() || !known.insert(item.value().unsafeGetTensorImpl()).second) continue;
       const bool is_piece = owner != nullptr && owner->pieces().contains(item.key());
       found.push_back(
-          {prefix + item.key(), item.value(), is_piece ? &owner->pieces().at(item.key()) : nullptr, is_buffer});
+          {prefix + item.key(), item.value(), is_piece ? &owner->pieces().at(item.key()) : nullptr, is_buffer,
+           is_piece ? owner->pieces().at(item.key()).matrices : matrices_of(module, item.key(), item.value())});
     }
   };
   add(module.named_parameters(/*recurse=*/false), false);
@@ -37,7 +55,7 @@ void collect(const torch::nn::Module& module, const std::string& prefix, std::se
 }
 
 Parameter owned(const Found& f) {
-  return {f.name, f.tensor, f.piece->layout, f.piece->grid, f.piece->initial, f.is_buffer};
+  return {f.name, f.tensor, f.piece->layout, f.piece->grid, f.piece->initial, f.is_buffer, f.matrices};
 }
 
 std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid* elsewhere,
@@ -56,7 +74,7 @@ std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid
              "which such tensors are copied: parameters_of(module, grid)";
     });
     parameters.push_back({f.name, f.tensor, copied_on(elsewhere->shape(), f.tensor.sizes().vec(), replicated),
-                          *elsewhere, std::nullopt, f.is_buffer});
+                          *elsewhere, std::nullopt, f.is_buffer, f.matrices});
   }
   return parameters;
 }

@@ -35,6 +35,10 @@ struct Parameter {
   Grid grid;
   std::optional<Initial> initial;  ///< none where the module that owns it set its values itself
   bool is_buffer = false;
+  /// The numbers of rows of the matrices that follow one another in the global tensor, for rules that update whole matrices
+  /// (parallel::Rule); the dims after the first are columns. None for vectors, for tables in which rows are looked up, and for
+  /// the last layer of a model, whose outputs are scores.
+  std::vector<int64_t> matrices = {};
 };
 
 /// The ranks that hold copies of this worker's piece of a parameter, this worker included; none where it holds no piece.
@@ -63,6 +67,7 @@ class ShardedModule : public torch::nn::Module {
     Layout layout;
     Grid grid;
     Initial initial;
+    std::vector<int64_t> matrices = {};  ///< as Parameter::matrices
   };
   const std::map<std::string, Piece>& pieces() const { return pieces_; }
 
@@ -90,7 +95,8 @@ class ShardedModule : public torch::nn::Module {
 std::vector<Parameter> parameters_of(const torch::nn::Module& module);
 
 /// The same, where tensors without a layout are copied along every axis of the grid: each worker has a plain module, for its
-/// own part of the data. Along the axes in `replicated` all workers compute the same with it.
+/// own part of the data. Along the axes in `replicated` all workers compute the same with it. Weights of torch::nn's linear layers
+/// and convolutions are matrices.
 std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid& grid,
                                      const std::vector<std::string>& replicated = {});
 

@@ -20,9 +20,14 @@
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/nn/state.hpp"
 #include "adjoin/parallel/copies.hpp"
+#include "adjoin/parallel/whole_matrices.hpp"
 #include "adjoin/partition/shard.hpp"
 
 namespace adjoin::parallel {
+
+bool takes_matrices(const Rule& rule, const nn::Parameter& parameter) {
+  return rule.of_matrices && !parameter.matrices.empty() && !parameter.tensor.is_complex();
+}
 
 Rule adamw(AdamWOptions options) {
   return {"adamw", {"first", "second"}, [options](const FlatPiece& piece, const UpdateStep& step) {
@@ -70,6 +75,18 @@ std::vector<Bucket> messages_of(const Bucket& bucket, const std::vector<nn::Para
   }
   messages.emplace_back(parameters, std::move(members));
   return messages;
+}
+
+/// Calls `work` for parts of equal tensors, one after another.
+void in_pieces(const FlatPiece& whole, const std::function<void(const FlatPiece&)>& work) {
+  for (int64_t begin = 0; begin < whole.gradient.numel(); begin += kAtOnce) {
+    const auto piece_of = [&](const at::Tensor& x) {
+      return x.defined() ? x.narrow(0, begin, std::min(kAtOnce, x.numel() - begin)) : x;
+    };
+    FlatPiece piece{piece_of(whole.value), piece_of(whole.gradient), {}};
+    for (const at::Tensor& moment : whole.moments) piece.moments.push_back(piece_of(moment));
+    work(piece);
+  }
 }
 
 bool is_here(const nn::Parameter& parameter) {
@@ -133,31 +150,46 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, Optimizer
   const auto kind = [&](const nn::Parameter& real) {
     const auto index = static_cast<int>(&real - in_reals.data());
     const nn::Parameter& p = parameters_[static_cast<size_t>(index)];
-    if (is_summed(p)) return 8 + index;  // alone
-    return (p.tensor.is_complex() ? 4 : 0) + (enters_norm(p) ? 2 : 0) + (decays(p) ? 1 : 0);
+    if (is_summed(p)) return 16 + index;  // alone
+    return (takes_matrices(rule_, p) ? 8 : 0) + (p.tensor.is_complex() ? 4 : 0) + (enters_norm(p) ? 2 : 0) +
+           (decays(p) ? 1 : 0);
   };
   for (Bucket& bucket : buckets_of(in_reals, kind)) {
     const nn::Parameter& first = parameters_[bucket.members()[0]];
-    UpdateGroup& part = parts_.emplace_back(std::move(bucket), decays(first), enters_norm(first));
+    UpdateGroup& part =
+        parts_.emplace_back(std::move(bucket), decays(first), enters_norm(first), takes_matrices(rule_, first));
     part.messages = messages_of(part.bucket, in_reals);
     if (is_summed(first)) part.shard = std::make_unique<GradientShard>(first);
   }
   workers_ = options_.workers ? *options_.workers : workers_of(parameters_);
+  matrices_ = whole_matrices(parameters_, rule_);
+  const auto has_matrices = [this](const nn::Parameter& parameter) { return takes_matrices(rule_, parameter); };
+  require(!rule_.of_matrices || std::ranges::any_of(of_all_workers, has_matrices),
+          [&] { return "Optimizer: the rule " + rule_.name + " is for matrices, and no trained parameter is one"; });
+  if (rule_.of_matrices) make_moments(of_all_workers, rule_.of_matrices->moments, true);
+  make_moments(of_all_workers, rule_.moments, false);
+}
+
+void Optimizer::make_moments(const std::vector<nn::Parameter>& of_all_workers, const std::vector<std::string>& names,
+                             bool of_matrices) {
   std::vector<Layout> layouts;
   for (const nn::Parameter& of : of_all_workers) layouts.push_back(sharded(of.layout));
-  for (const std::string& moment : rule_.moments) {
+  for (const std::string& moment : names) {
     std::vector<at::Tensor> shards(parameters_.size());
     for (UpdateGroup& part : parts_) {
-      part.moments.push_back(at::zeros({part.bucket.size_here()}, in_reals.front().tensor.options()));
+      if (part.has_matrices != of_matrices) continue;
+      part.moments.push_back(at::zeros({part.bucket.size_here()}, reals_of(parameters_.front()).tensor.options()));
       part.bucket.take_shards(part.moments.back(), shards);
     }
     auto shard = shards.begin();
     for (size_t i = 0; i < of_all_workers.size(); ++i) {
       const nn::Parameter& of = of_all_workers[i];
+      const at::Tensor here = is_here(of) ? *shard++ : at::Tensor();
+      if (takes_matrices(rule_, of) != of_matrices) continue;
       const std::vector<int64_t> shape = layouts[i].shape_on(of.grid.world().rank());
       const at::Tensor tensor = !is_here(of)             ? of.tensor.detach()
-                                : of.tensor.is_complex() ? at::view_as_complex((shard++)->view(with_pairs(shape)))
-                                                         : (shard++)->view(shape);
+                                : of.tensor.is_complex() ? at::view_as_complex(here.view(with_pairs(shape)))
+                                                         : here.view(shape);
       moments_.push_back({moment + "." + of.name, tensor, layouts[i], of.grid, std::nullopt});
     }
   }
@@ -174,6 +206,7 @@ Update Optimizer::step(double learning_rate, double loss_scale) {
     steps_.add_(1);
     std::vector<at::Tensor> weights;
     for (const nn::Parameter& parameter : parameters_) weights.push_back(reals_of(parameter.tensor.detach()));
+    if (!matrices_.empty()) solve_matrices(gradients, factor);
     for (size_t i = 0; i < parts_.size(); ++i) update(parts_[i], gradients[i], factor, learning_rate, weights);
   }
   return {.norm = norm, .skipped = !is_finite};
@@ -221,6 +254,19 @@ double Optimizer::global_norm(const std::vector<at::Tensor>& gradients) const {
   return std::sqrt(squares[0]);
 }
 
+void Optimizer::solve_matrices(const std::vector<at::Tensor>& gradients, double factor) const {
+  std::vector<at::Tensor> shards(parameters_.size());
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    if (!parts_[i].has_matrices) continue;
+    in_pieces({{}, gradients[i], parts_[i].moments}, [&](const FlatPiece& piece) {
+      if (factor != 1) piece.gradient.mul_(factor);
+      rule_.of_matrices->prepare(piece);
+    });
+    parts_[i].bucket.take_shards(gradients[i], shards);
+  }
+  for (const auto& matrices : matrices_) matrices->solve(shards, *rule_.of_matrices);
+}
+
 void Optimizer::update(const UpdateGroup& part, const at::Tensor& gradient, double factor, double learning_rate,
                        const std::vector<at::Tensor>& weights) const {
   const UpdateStep step{
@@ -237,13 +283,11 @@ void Optimizer::update(const UpdateGroup& part, const at::Tensor& gradient, doub
   };
   if (!is_one)
     in_turn([&](const Bucket& message, const at::Tensor& mine) { mine.copy_(message.mine(message.pack(weights))); });
-  for (int64_t begin = 0; begin < values.numel(); begin += kAtOnce) {
-    const auto piece_of = [&](const at::Tensor& x) { return x.narrow(0, begin, std::min(kAtOnce, x.numel() - begin)); };
-    FlatPiece piece{piece_of(values), piece_of(gradient), {}};
-    for (const at::Tensor& moment : part.moments) piece.moments.push_back(piece_of(moment));
+  in_pieces({values, gradient, part.moments}, [&](const FlatPiece& piece) {
+    if (part.has_matrices) return rule_.of_matrices->update(piece, step);
     if (factor != 1) piece.gradient.mul_(factor);
     rule_.update(piece, step);
-  }
+  });
   in_turn([&](const Bucket& message, const at::Tensor& mine) {
     const auto elements = std::reduce(message.sizes().begin(), message.sizes().end());
     const at::Tensor packed = is_one ? all : at::empty({elements}, mine.options());

@@ -16,6 +16,8 @@
 
 namespace adjoin::parallel {
 
+class WholeMatrices;
+
 /// What a rule updates at once: a part of this worker's parameters. All tensors are flat, with the same length and type.
 struct FlatPiece {
   at::Tensor value, gradient;       ///< the gradient, summed and clipped, may be overwritten
@@ -29,6 +31,20 @@ struct UpdateStep {
   double decay = 0;    ///< the weight decay; 0 for parameters that do not decay
 };
 
+/// How an optimizer changes matrices: `solve` changes a whole one, between two parts that work element by element as a Rule. A
+/// matrix is solved by one of the workers that hold parts of it (WholeMatrices).
+struct MatrixRule {
+  std::vector<std::string> moments;
+  /// Puts what is to be solved in the place of the gradient; the piece has no value.
+  std::function<void(const FlatPiece&)> prepare;
+  /// Changes a matrix [rows, columns] in place. `scratch` has memory for it, which may contain anything.
+  std::function<void(const at::Tensor& matrix, const at::Tensor& scratch)> solve;
+  std::function<int64_t(int64_t rows, int64_t columns)> scratch;    ///< its elements
+  std::optional<at::ScalarType> type;                               ///< their type; none: that of the matrix
+  std::function<double(int64_t rows, int64_t columns)> cost;        ///< of solving, in any unit: workers get equal sums
+  std::function<void(const FlatPiece&, const UpdateStep&)> update;  ///< with what was solved as the gradient
+};
+
 /// How an optimizer changes one element, given its gradient and what it remembers of earlier gradients.
 ///
 /// Element by element: element i of the value and the moments may depend on element i of the piece only, since the pieces
@@ -37,7 +53,12 @@ struct Rule {
   std::string name;
   std::vector<std::string> moments;  ///< "first": a checkpoint stores that of a parameter as "first.NAME"
   std::function<void(const FlatPiece&, const UpdateStep&)> update;
+  /// For parameters that are matrices; none: they are updated like all others.
+  std::optional<MatrixRule> of_matrices = {};
 };
+
+/// Whether a rule has another one for this parameter: it has matrices, and is not complex.
+bool takes_matrices(const Rule& rule, const nn::Parameter& parameter);
 
 struct AdamWOptions {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
@@ -70,12 +91,13 @@ struct OptimizerOptions {
   std::optional<Communicator> workers{};
 };
 
-/// Updates parameters with any layouts by an element-wise rule: sums each parameter's gradient over the workers that hold
+/// Updates parameters with any layouts by a rule: sums each parameter's gradient over the workers that hold
 /// copies of it, and updates the copies alike.
 ///
 /// Each worker keeps only the moments of its shard of every parameter (ZeRO stage 1), and with `sums_in_backward` only the
 /// gradients of its shard (stage 2, GradientShard). Gradients are reduce-scattered, each worker updates its shard by the rule,
-/// and the new weights are gathered. All this is element by element, so the result does not depend on the number of workers.
+/// and the new weights are gathered. All this is element by element, or of matrices that are whole meanwhile (MatrixRule), so the
+/// result does not depend on the number of workers.
 /// Cost:   2(P-1)/P of the parameters per step, as an all-reduce; in memory the rule's moments of 1/P of the parameters, in
 ///         whole rows
 /// Source: Rajbhandari et al., "ZeRO", arXiv 1910.02054
@@ -86,7 +108,8 @@ class Optimizer {
   /// same parameters in the same order; of parameters on other workers this one has no part, and for their moments it has
   /// tensors without elements.
   /// A complex parameter is updated as its real and imaginary parts; its moments are complex.
-  /// Throws: InvalidArgument for parameters of several element types (complex128 goes with float64), or on several sets of ranks
+  /// Throws: InvalidArgument for parameters of several element types (complex128 goes with float64), or on several sets of ranks,
+  ///         and for a rule of matrices where no parameter is one
   Optimizer(std::vector<nn::Parameter> parameters, Rule rule, OptimizerOptions options = {});
 
   /// Sums the gradients, which are those of a loss times `loss_scale`, clips them by their global norm, in which each element
@@ -106,7 +129,7 @@ class Optimizer {
   void set_steps_taken(int64_t steps);
 
   /// The moments as pieces on the layouts of shards (adjoin::sharded): with AdamW "first.NAME" and "second.NAME" for each
-  /// parameter. The optimizer continues with values that are written into them.
+  /// parameter, with Muon "momentum.NAME" for a matrix. The optimizer continues with values that are written into them.
   const std::vector<nn::Parameter>& moments() const { return moments_; }
   /// All of its state: the moments and "steps", a number that all workers hold.
   std::vector<nn::Parameter> state() const;
@@ -117,15 +140,21 @@ class Optimizer {
     Bucket bucket;
     bool decays = false;                     // whether weights decay
     bool enters_norm = true;                 // on one of the ranks that have copies
+    bool has_matrices = false;               // which the rule updates in another way
     std::unique_ptr<GradientShard> shard{};  // where gradients are summed within backward
     std::vector<Bucket> messages{};  // the bucket's parameters in the same order, in the buckets in which they are sent
     std::vector<at::Tensor> moments{};  // for this worker's shards, flat
   };
 
+  /// Makes these moments of all parameters that are, or are not, updated as matrices.
+  void make_moments(const std::vector<nn::Parameter>& of_all_workers, const std::vector<std::string>& names,
+                    bool of_matrices);
   /// This worker's shards of the summed gradients, one tensor for each part.
   std::vector<at::Tensor> reduced_gradients();
   /// Where one worker finds a norm that is not finite, the result is not finite on any worker.
   double global_norm(const std::vector<at::Tensor>& gradients) const;
+  /// Replaces the gradients of matrices by what the rule makes of them.
+  void solve_matrices(const std::vector<at::Tensor>& gradients, double factor) const;
   void update(const UpdateGroup& part, const at::Tensor& gradient, double factor, double learning_rate,
               const std::vector<at::Tensor>& weights) const;
 
@@ -133,6 +162,7 @@ class Optimizer {
   OptimizerOptions options_;
   std::vector<nn::Parameter> parameters_;  // those of which this worker has a part
   std::vector<UpdateGroup> parts_;
+  std::vector<std::shared_ptr<const WholeMatrices>> matrices_;
   std::vector<nn::Parameter> moments_;  // views of the parts' moments
   Communicator workers_;                // over which the norm is computed
   std::optional<Grid> grid_;            // of the first parameter

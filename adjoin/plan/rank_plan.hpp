@@ -56,6 +56,7 @@ struct RankPlan {
   std::vector<StageWork> work{};      ///< for each of its stages
   std::vector<PlannedCall> update{};  ///< the calls after the last backward
   int64_t updated_weights = 0;        ///< number of weights that this rank's optimizer updates
+  double solved_matrices = 0;         ///< the costs of the matrices that it solves, as parallel::MatrixRule counts them
 };
 
 /// The seconds of a step, and the shares of all ranks' time in it, which add up to 1.

@@ -83,6 +83,7 @@ struct OptimizerNeeds {
   int64_t moments = 0;  ///< bytes
   int64_t highest = 0;  ///< the most bytes during an update, gradients and moments included
   int64_t updated = 0;  ///< elements
+  double solved = 0;    ///< as RankPlan::solved_matrices
   std::vector<PlannedCall> calls;
 };
 
@@ -123,12 +124,23 @@ OptimizerNeeds needs_of_optimizer(const PlannedRun& run, std::vector<nn::Paramet
   parallel::Rule rule = rule_of(c);
   int64_t updated = 0;
   rule.update = [&](const parallel::FlatPiece& piece, const parallel::UpdateStep&) { updated += piece.value.numel(); };
+  double solved = 0;
+  // The rule refuses a model without matrices, which these parameters of one rank's stages may be.
+  if (std::ranges::all_of(parameters, [](const nn::Parameter& p) { return p.matrices.empty(); }))
+    rule.of_matrices.reset();
+  if (auto& of_matrices = rule.of_matrices) {
+    of_matrices->update = rule.update;
+    of_matrices->prepare = [](const parallel::FlatPiece&) {};
+    of_matrices->solve = [&solved, cost = of_matrices->cost](const at::Tensor& matrix, const at::Tensor&) {
+      solved += cost(matrix.size(0), matrix.size(1));
+    };
+  }
   const Communicator world = parameters.front().grid.world();
   parallel::Optimizer optimizer(std::move(parameters), std::move(rule),
                                 {.compares_copies = false, .sums_in_backward = is_summed, .workers = world});
   calls.calls.clear();
   optimizer.step(0);
-  return {optimizer.moment_bytes(), memory.peak_bytes(), updated, std::exchange(calls.calls, {})};
+  return {optimizer.moment_bytes(), memory.peak_bytes(), updated, solved, std::exchange(calls.calls, {})};
 }
 
 /// The ranks that differ only along dp, ep and cp: their pieces of the model have equal sizes, and `model` has these shapes.
@@ -192,6 +204,7 @@ RankPlan plan_rank(const PlannedRun& run, const EqualRanks& alike, const Optimiz
   plan.checkpoint_copies = copied_by_save(run, model, rank.grid, plan.moments);
   plan.update = plan.calls = optimizer.calls;
   plan.updated_weights = optimizer.updated;
+  plan.solved_matrices = optimizer.solved;
   for (const int stage : run.stages.stages_at(pp)) plan.work.push_back({.stage = stage, .forward = {}, .backward = {}});
   MemoryWalk memory(model, alike.gradients, plan.weights + plan.moments);
   std::map<std::pair<int, int>, StageNeeds> needs_of;  // by stage and micro-batch

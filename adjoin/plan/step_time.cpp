@@ -39,7 +39,7 @@ StepTime step_time(const train::Configuration& configuration, const train::Stage
       of_stages.transfer = std::max(of_stages.transfer,
                                     costs.call({std::nullopt, along_pp, work.sent / configuration.microbatches, span}));
     }
-    const double update = costs.update(rank.updated_weights), calls = seconds_of(rank.update);
+    const double update = costs.update(rank), calls = seconds_of(rank.update);
     computing += update;
     communicating += calls;
     updating = std::max(updating, update + calls);

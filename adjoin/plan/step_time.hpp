@@ -12,7 +12,7 @@ namespace adjoin::plan {
 /// The costs of the parts of a step.
 struct StepCosts {
   std::function<double(const PlannedCall& call)> call;  ///< seconds
-  std::function<double(int64_t elements)> update;       ///< seconds of an optimizer's update, without its calls
+  std::function<double(const RankPlan& rank)> update;   ///< seconds of its optimizer's update, without its calls
 };
 
 /// The time of a step. `ranks` has the plan of one rank at each coordinate along pp, in order, with the seconds of its

@@ -258,16 +258,18 @@ SegmentSeconds Workbench::segment(const SegmentTrial& trial, const std::string& 
   return seconds * ranks_a_core_;
 }
 
-Reading Workbench::timed_update() {
+Reading Workbench::timed_update(bool of_matrices) {
   Reading reading;
   on_workers(workers_, [&](const Communicator& world) {
     std::vector<double> points;  // elements and seconds
     measure::Stopwatch::Lap all;
-    for (const int64_t features : {16, 2048}) {
+    parallel::Rule rule = rule_of(configuration_);
+    if (!of_matrices) rule.of_matrices.reset();
+    for (const int64_t features : of_matrices ? std::vector<int64_t>{128, 512} : std::vector<int64_t>{16, 2048}) {
       const SilentRank alone({}, 0);
       torch::nn::Linear layer(torch::nn::LinearOptions(features, features).bias(false));
       layer->to(train::tensor_options(configuration_).dtype().toScalarType());
-      parallel::Optimizer optimizer(nn::parameters_of(*layer, alone.grid, {"tp"}), rule_of(configuration_),
+      parallel::Optimizer optimizer(nn::parameters_of(*layer, alone.grid, {"tp"}), rule,
                                     {.weight_decay = configuration_.weight_decay, .clip = configuration_.clip});
       const at::Tensor gradient = at::ones_like(layer->weight.detach());
       std::vector<double> seconds;
@@ -283,7 +285,9 @@ Reading Workbench::timed_update() {
         seconds.push_back(took);
         all += lap;
       }
-      points.insert(points.end(), {static_cast<double>(features * features), measure::median(seconds)});
+      const double work =
+          of_matrices ? rule.of_matrices->cost(features, features) : static_cast<double>(features * features);
+      points.insert(points.end(), {work, measure::median(seconds)});
     }
     double lost = all.lost();
     world.all_reduce(buffer(lost), Reduction::max);
@@ -292,12 +296,16 @@ Reading Workbench::timed_update() {
   return reading;
 }
 
-double Workbench::update(int64_t elements) {
-  if (elements == 0) return 0;
+double Workbench::update(const RankPlan& rank) {
   const std::string name = "update of " + text_of("optimizer", configuration_) + " " +
                            text_of("precision", configuration_) + (configuration_.clip > 0 ? " clipped" : "");
-  const std::vector<double>* known = numbers_of(name, [this] { return timed_update(); });
-  return known == nullptr ? 0 : ranks_a_core_ * interpolated(*known, static_cast<double>(elements));
+  const auto seconds = [&](bool of_matrices, double work) {
+    if (work == 0) return 0.0;
+    const std::vector<double>* known =
+        numbers_of(name + (of_matrices ? " of matrices" : ""), [=, this] { return timed_update(of_matrices); });
+    return known == nullptr ? 0 : ranks_a_core_ * interpolated(*known, work);
+  };
+  return seconds(false, static_cast<double>(rank.updated_weights)) + seconds(true, rank.solved_matrices);
 }
 
 Reading Workbench::timed_call(const std::string& operation, const Group& group, int64_t bytes) {

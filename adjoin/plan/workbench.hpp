@@ -36,8 +36,8 @@ class Workbench {
   SegmentSeconds segment(const SegmentTrial& trial, const std::string& name, int64_t rows, int64_t weights);
   /// Seconds of a call on all ranks of its group.
   double call(const PlannedCall& call);
-  /// Seconds in which an optimizer updates `elements` elements of weights, without its calls.
-  double update(int64_t elements);
+  /// Seconds of a rank's optimizer, without its calls.
+  double update(const RankPlan& rank);
 
   /// Measures in rounds what was asked for and is not known; returns false if there was nothing.
   bool measure();
@@ -60,7 +60,8 @@ class Workbench {
   double measured(const std::string& operation, const Group& group, double bytes);
   double point(const std::string& operation, const Group& group, int64_t bytes);
   Reading timed_call(const std::string& operation, const Group& group, int64_t bytes);
-  Reading timed_update();
+  /// Seconds by number of elements, or by the cost of matrices (parallel::MatrixRule).
+  Reading timed_update(bool of_matrices);
   /// Times a segment that is not recomputed, with weights that are not cut.
   std::function<Reading()> timing_of(const SegmentTrial& trial);
   void estimate_from_others(const MeasuredPart& part);

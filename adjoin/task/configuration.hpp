@@ -15,7 +15,7 @@ namespace adjoin::train {
 
 /// The words of options; the order is that of their choices in the table.
 enum class ModelKind : uint8_t { classifier, decoder };
-enum class OptimizerRule : uint8_t { adamw, sgd };
+enum class OptimizerRule : uint8_t { adamw, sgd, muon };
 enum class RateSchedule : uint8_t { cosine, linear, constant };
 enum class Precision : uint8_t { fp64, fp32, bf16, fp16 };  ///< of the forward and backward pass
 enum class Recompute : uint8_t { none, attention, segment };

@@ -5,10 +5,21 @@
 #include <string>
 #include <utility>
 
+#include "adjoin/parallel/muon.hpp"
+
 namespace adjoin::train {
+
 parallel::Rule rule_of(const Configuration& configuration) {
-  return configuration.optimizer == OptimizerRule::sgd ? parallel::sgd({.momentum = configuration.momentum})
-                                                       : parallel::adamw();
+  switch (configuration.optimizer) {
+    case OptimizerRule::sgd:
+      return parallel::sgd({.momentum = configuration.momentum});
+    case OptimizerRule::muon: {
+      const bool in_bf16 = configuration.precision == Precision::bf16;
+      return parallel::muon({.type = in_bf16 ? std::optional(at::kBFloat16) : std::nullopt});
+    }
+    default:
+      return parallel::adamw();
+  }
 }
 
 std::function<bool(const nn::Parameter&)> sums_in_backward(const Configuration& configuration,

@@ -80,6 +80,7 @@ from ._adjoin import (  # noqa: E402
     mpi_job_rank,
     mpi_job_size,
     mpi_world,
+    muon,
     outputs_of,
     pipeline,
     place,

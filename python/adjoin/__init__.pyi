@@ -347,6 +347,7 @@ class Rule:
 
 def adamw(beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8) -> Rule: ...
 def sgd(momentum: float = 0.0, nesterov: bool = False) -> Rule: ...
+def muon(momentum: float = 0.95) -> Rule: ...
 
 class Update:
     norm: float
@@ -355,7 +356,7 @@ class Update:
 class Optimizer:
     steps_taken: int
     def __init__(
-        self, of: _torch_nn.Module | Iterable[Piece], rule: Rule | Literal["adamw", "sgd"] = "adamw", *, weight_decay: float = 0.0, clip: float = 0.0
+        self, of: _torch_nn.Module | Iterable[Piece], rule: Rule | Literal["adamw", "sgd", "muon"] = "adamw", *, weight_decay: float = 0.0, clip: float = 0.0
     ) -> None: ...
     def step(self, rate: float, loss_scale: float = 1.0) -> Update: ...
     @property

@@ -10,15 +10,16 @@ from .nn.pieces import pieces_of
 class Optimizer(_adjoin.Optimizer):
     """Updates parameters that lie on any layouts: sums gradients over copies, each worker updates its shard (ZeRO stage 1).
 
-    Made by all workers. `of` is a module or a list of pieces; `rule` is adjoin.adamw(...), adjoin.sgd(...) or their names.
+    Made by all workers. `of` is a module or a list of pieces; `rule` is adjoin.adamw(...), adjoin.sgd(...),
+    adjoin.muon(...) or their names.
     Raises InvalidArgument for parameters of several types or on several sets of ranks.
     """
 
     def __init__(self, of, rule="adamw", *, weight_decay=0.0, clip=0.0):
-        rules = {"adamw": _adjoin.adamw, "sgd": _adjoin.sgd}
+        rules = {"adamw": _adjoin.adamw, "sgd": _adjoin.sgd, "muon": _adjoin.muon}
         if isinstance(rule, str):
             if rule not in rules:
-                raise InvalidArgument(f"Optimizer: expected the rule adamw or sgd, got '{rule}'")
+                raise InvalidArgument(f"Optimizer: expected the rule adamw, sgd or muon, got '{rule}'")
             rule = rules[rule]()
         super().__init__(pieces_of(of), rule, weight_decay=weight_decay, clip=clip)
 

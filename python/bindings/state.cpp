@@ -1,5 +1,6 @@
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "adjoin/nn/parameter.hpp"
@@ -17,8 +18,10 @@ void bind_state(py::module_& m) {
   using Pieces = std::vector<nn::Parameter>;
   py::class_<nn::Parameter>(m, "Piece", "A parameter, or a buffer, with the global tensor that it is a piece of.")
       .def(py::init([](const std::string& name, const Tensor& tensor, const Layout& layout, const Grid& grid,
-                       bool is_buffer) { return nn::Parameter{name, tensor, layout, grid, std::nullopt, is_buffer}; }),
-           "name"_a, "tensor"_a, "layout"_a, "grid"_a, "is_buffer"_a = false)
+                       bool is_buffer, std::vector<int64_t> matrices) {
+             return nn::Parameter{name, tensor, layout, grid, std::nullopt, is_buffer, std::move(matrices)};
+           }),
+           "name"_a, "tensor"_a, "layout"_a, "grid"_a, "is_buffer"_a = false, "matrices"_a = std::vector<int64_t>())
       .def(
           "named",
           [](nn::Parameter piece, const std::string& name, const Tensor& tensor) {
@@ -32,6 +35,7 @@ void bind_state(py::module_& m) {
       .def_readonly("layout", &nn::Parameter::layout)
       .def_readonly("grid", &nn::Parameter::grid)
       .def_readonly("is_buffer", &nn::Parameter::is_buffer)
+      .def_readwrite("matrices", &nn::Parameter::matrices)
       .def("__repr__", [](const nn::Parameter& p) { return "Piece('" + p.name + "', " + p.layout.to_string() + ")"; });
   m.def(
       "initialize", [](const Pieces& pieces, uint64_t seed) { nn::initialize(pieces, seed); }, "pieces"_a, "seed"_a,

@@ -8,6 +8,7 @@
 #include "adjoin/cli/run_program.hpp"
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/nn/init.hpp"
+#include "adjoin/parallel/muon.hpp"
 #include "adjoin/parallel/optimizer.hpp"
 #include "adjoin/parallel/weights.hpp"
 #include "adjoin/train/commands.hpp"
@@ -74,6 +75,9 @@ void bind_optimizer(py::module_& m) {
   m.def(
       "sgd", [](double momentum, bool nesterov) { return parallel::sgd({.momentum = momentum, .nesterov = nesterov}); },
       "momentum"_a = 0.0, "nesterov"_a = false, "SGD with momentum, as torch.optim.SGD.");
+  m.def(
+      "muon", [](double momentum) { return parallel::muon({.momentum = momentum}); }, "momentum"_a = 0.95,
+      "Muon for matrices (Piece.matrices), AdamW for all others.");
   py::class_<parallel::Update>(
       m, "Update",
       "What a step came to: the norm of the global gradient, and whether it was skipped as that is not finite.")

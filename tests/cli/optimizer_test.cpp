@@ -40,9 +40,10 @@ std::pair<std::vector<double>, json> outcome_of(const fs::path& run) {
   return {losses, state};
 }
 
-TEST(ResumedOptimizer, with_fp16_or_sgd_gives_the_identical_losses_and_state) {
+TEST(ResumedOptimizer, with_fp16_sgd_or_muon_gives_the_identical_losses_and_state) {
   const TemporaryFolder folder;
-  for (const std::string options : {"--precision fp16 ", "--precision fp64 --optimizer sgd --lr 0.1 "}) {
+  for (const std::string options :
+       {"--precision fp16 ", "--precision fp64 --optimizer sgd --lr 0.1 ", "--optimizer muon "}) {
     const std::string command = kSmallRun + options + "--schedule constant --warmup 0 ";
     const fs::path straight = folder / ("straight" + options), parts = folder / ("parts" + options);
     ASSERT_EQ(run(command + "--epochs 2" + into(straight)).code, 0);

@@ -16,6 +16,7 @@
 #include "adjoin/movement/peak_memory.hpp"
 #include "adjoin/nn/linear.hpp"
 #include "adjoin/nn/state.hpp"
+#include "adjoin/parallel/muon.hpp"
 #include "tests/support/one_worker.hpp"
 #include "tests/support/torchs_optimizers.hpp"
 #include "tests/support/worlds.hpp"
@@ -326,7 +327,7 @@ TEST(Optimizer, keeps_shards_of_gradients_that_it_sums_within_backward) {
 
 TEST(Optimizer, continues_from_the_state_that_it_gave) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
-    for (const Rule& rule : {adamw(), sgd({.momentum = 0.5})}) {
+    for (const Rule& rule : {adamw(), sgd({.momentum = 0.5}), muon()}) {
       const auto train = [&](Layers& layers, Optimizer& optimizer, int64_t begin, int64_t end) {
         for (int64_t step = begin; step < end; ++step) {
           loss(layers, world, step).backward();

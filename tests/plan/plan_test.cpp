@@ -288,9 +288,10 @@ TEST(StepTime, is_that_of_the_pipelines_simulation_and_of_the_slowest_ranks_upda
                                             .forward = std::vector<PlannedCall>(4, {Collective::all_reduce, 2, 100}),
                                             .backward = std::vector<PlannedCall>(4, {Collective::all_reduce, 2, 100})}};
   }
-  const StepTime time = step_time(c, stages, ranks,
-                                  {.call = [](const PlannedCall&) { return 0.5; },
-                                   .update = [](int64_t elements) { return static_cast<double>(elements) / 10; }});
+  const StepTime time =
+      step_time(c, stages, ranks,
+                {.call = [](const PlannedCall&) { return 0.5; },
+                 .update = [](const RankPlan& rank) { return static_cast<double>(rank.updated_weights) / 10; }});
   EXPECT_DOUBLE_EQ(time.seconds, (4 + 2 - 1) * 4.0 + 2);  // 1f1b takes m + p - 1 micro-batches' time
   EXPECT_DOUBLE_EQ(time.computing, (2 * 12.0 + 1 + 2) / (2 * 22));
   EXPECT_DOUBLE_EQ(time.communicating, 2 * 4.0 / (2 * 22));

@@ -36,7 +36,7 @@ Configuration drawn(uint64_t seed) {
       random.one_of(std::vector{Precision::fp32, Precision::bf16, Precision::fp32, Precision::bf16, Precision::fp64});
   c.attention_dropout = random.chance(30) ? 0.1 : 0;
   set("norm", name({"layer", "rms"}), c);
-  set("optimizer", name({"adamw", "adamw", "sgd"}), c);
+  set("optimizer", name({"adamw", "muon", "sgd"}), c);
   if (c.is_decoder()) {
     c.tied_scores = random.chance(60);
     set("positions", name({"learned", "rotary"}), c);

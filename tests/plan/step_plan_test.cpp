@@ -96,6 +96,7 @@ TEST(PlanStep, tells_what_each_rank_then_calls) {
       for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
         for (Configuration c : layouts_of(uneven(model, precision), world.size())) {
           if (c.pp == 1) c.microbatches = 1 + world.size() % 2;
+          if (precision == Precision::fp32) c.optimizer = OptimizerRule::muon;
           const std::unique_ptr<Task> task = task_of(c);
           const RankPlan plan = planned(c, *task, world);
           const Seen seen = seen_in_a_step(c, *task, world);
@@ -143,6 +144,27 @@ TEST(PlanStep, tells_within_a_tenth_how_much_memory_split_rows_and_recomputation
               << text_of("cp_method", c) << ", recomputes " << recompute << ", " << peak << " bytes";
         }
     });
+}
+
+TEST(PlanStep, tells_what_the_update_by_muon_needs) {
+  for (const char* model : {"classifier", "decoder"})
+    for (const Precision precision : {Precision::fp64, Precision::bf16})
+      for_each_world({1, 2, 4}, [&](const Communicator& world) {
+        Configuration c = large(model, precision);
+        c.optimizer = OptimizerRule::muon;
+        c.batch = 4;
+        c.sequence = 8;  // the update needs more memory than the activations
+        c.tp = world.size() == 4 ? 2 : 1;
+        c.dp = world.size() / c.tp;
+        const std::unique_ptr<Task> task = task_of(c);
+        const RankPlan plan = planned(c, *task, world);
+        const Seen seen = seen_in_a_step(c, *task, world);
+        EXPECT_EQ(text_of(plan.calls), text_of(seen.calls)) << model;
+        EXPECT_NEAR(static_cast<double>(plan.highest) / static_cast<double>(seen.peak), 1, 0.02)
+            << model << " in " << name(precision) << ", dp " << c.dp << ", " << seen.peak << " bytes";
+        Trainer trainer(c, *task, world);
+        EXPECT_EQ(plan.moments, trainer.optimizer().moment_bytes()) << model;
+      });
 }
 
 TEST(PlanStep, tells_within_a_tenth_how_much_memory_pipelines_need) {

@@ -59,6 +59,25 @@ class Optimizers(unittest.TestCase):
 
             on_each_world(work)
 
+    def test_muon_is_torchs_which_works_in_bfloat16(self):
+        model = torch.nn.Linear(12, 8, bias=False).double()
+        alone = copy.deepcopy(model)
+        theirs = torch.optim.Muon(alone.parameters(), lr=0.1, weight_decay=0.1, adjust_lr_fn="match_rms_adamw")
+        for step in range(3):
+            alone.weight.grad = numbers(8, 12, seed=step)
+            theirs.step()
+
+        def work(world):
+            net = copy.deepcopy(model)
+            ours = adjoin.Optimizer(nn.parameters_of(net, adjoin.Grid(world, {"a": world.size})), "muon", weight_decay=0.1)
+            self.assertEqual([moment.name for moment in ours.moments()], ["momentum.weight"])
+            for step in range(3):
+                net.weight.grad = numbers(8, 12, seed=step) / world.size
+                ours.step(0.1)
+            torch.testing.assert_close(net.weight, alone.weight, rtol=0, atol=0.02 * alone.weight.abs().max().item())
+
+        on_each_world(work)
+
     def test_data_parallelism_of_any_module(self):
         x, y = numbers(9, 4), numbers(9, 2, seed=1)
         model = mlp()  # of a generator that threads share

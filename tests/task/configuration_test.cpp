@@ -108,7 +108,7 @@ TEST(Configuration, is_refused_with_the_option_what_was_expected_and_what_came) 
   EXPECT_EQ(message([](auto& c) { c.momentum = 1; }), "--momentum is 1, expected less than 1");
   EXPECT_EQ(message([](auto& c) { c.momentum = 0.5; }), "--momentum is for --optimizer sgd, and --optimizer is adamw");
   EXPECT_EQ(message([](auto& c) { set("optimizer", "adam", c); }),
-            "--optimizer is \"adam\", expected one of adamw, sgd");
+            "--optimizer is \"adam\", expected one of adamw, sgd, muon");
   EXPECT_THAT(message([](auto& c) { c.lr = std::numeric_limits<double>::quiet_NaN(); }), HasSubstr("--lr is nan"));
   EXPECT_EQ(message([](auto& c) {
               c = configuration_from_json({{"precision", "fp8"}});

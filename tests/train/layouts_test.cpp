@@ -1,12 +1,15 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "adjoin/base/text.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/hugging_face/family.hpp"
@@ -152,6 +155,37 @@ TEST(Layouts, train_the_same_experts_whatever_lies_where) {
               << c.zero << ", step " << step;
       }
     });
+  }
+}
+
+TEST(Layouts, train_the_same_model_by_muon_whatever_lies_where) {
+  const std::map<std::string, std::vector<std::string>> layouts{
+      {"classifier", {"dp 2 ep 2 zero 2", "tp 3", "pp 2 dp 2 ep 2 zero 3"}},  // with experts
+      {"decoder", {"cp 2 pp 2", "dp 2 tp 2 sp true"}}};
+  for (const auto& [model, of_model] : layouts) {
+    Configuration one = odd_sizes(model);
+    one.optimizer = OptimizerRule::muon;
+    one.layers = 2;
+    one.batch = 5;
+    one.hidden = one.is_decoder() ? 20 : 10;
+    one.activation = one.is_decoder() ? nn::Activation::swiglu : nn::Activation::gelu;
+    if (!one.is_decoder()) one.experts = {.count = 4, .every = 2};
+    constexpr int64_t kSteps = 50;
+    const std::vector<double> expected = losses_in(one, Communicator(), kSteps);
+    EXPECT_LT(expected[kSteps - 1], expected[0]) << "nothing was learned, so agreement would mean little";
+    for (const std::string& layout : of_model) {
+      Configuration c = one;
+      const std::vector<std::string_view> words = parts_of(layout, ' ');
+      for (size_t i = 0; i < words.size(); i += 2) set(words[i], words[i + 1], c);
+      const auto ranks = static_cast<int>(grid_sizes(c).ranks());
+      for_each_world({ranks}, [&](const Communicator& world) {
+        if (world.size() != ranks) return;
+        const std::vector<double> found = losses_in(c, world, kSteps);
+        for (size_t step = 0; step < expected.size(); ++step)
+          ASSERT_NEAR(found[step], expected[step], 1e-9 * expected[step])
+              << model << " " << layout << ", step " << step;
+      });
+    }
   }
 }
 

@@ -63,7 +63,7 @@ ConvNdImpl::ConvNdImpl(ConvGeometry geometry, const LayerLayouts& placement, con
   const std::vector<int64_t> shape = geometry_.weight_shape();
   double fan_in = 1;  // as torch::nn counts it, also where transposed
   for (size_t dim = 1; dim < shape.size(); ++dim) fan_in *= static_cast<double>(shape[dim]);
-  register_piece(weight_, "weight", {weight_layout_, grid, Initial::normal(1 / std::sqrt(3 * fan_in))},
+  register_piece(weight_, "weight", {weight_layout_, grid, Initial::normal(1 / std::sqrt(3 * fan_in)), {shape[0]}},
                  placement.tensor);
   if (geometry_.bias)
     register_piece(bias_, "bias", {bias_layout_of(geometry_, weight_layout_, shares_), grid, Initial::zeros()},

@@ -37,7 +37,8 @@ LinearImpl::LinearImpl(const LinearOptions& o, const LayerLayouts& placement, co
       output_(placement.output),
       routes_(name_of(o), grid) {
   const double deviation = 1 / std::sqrt(3.0 * static_cast<double>(o.in_features()));
-  register_piece(weight_, "weight", {weight_layout_, grid, Initial::normal(deviation)}, placement.tensor);
+  register_piece(weight_, "weight", {weight_layout_, grid, Initial::normal(deviation), {o.out_features()}},
+                 placement.tensor);
   if (o.bias())
     register_piece(bias_, "bias",
                    {bias_layout(weight_layout_, shares_, weight_layout_.split(0)), grid, Initial::zeros()},

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
@@ -56,19 +57,22 @@ ParallelSelfAttentionImpl::ParallelSelfAttentionImpl(SelfAttentionOptions option
   const Split keys = Split::balanced(options_.key_heads * size, key_heads_.parts(), 0, size);
   const Split qkv = stacked({features, keys, keys});
   using Cut = ParallelLinearOptions::Cut;
-  const auto linear = [&](const char* name, Cut cut, int64_t in, int64_t out, bool bias, const Split& split) {
+  const auto linear = [&](const char* name, Cut cut, int64_t in, int64_t out, bool bias, const Split& split,
+                          std::vector<int64_t> matrices) {
     return register_module(name, ParallelLinear(ParallelLinearOptions{.in_features = in,
                                                                       .out_features = out,
                                                                       .cut = cut,
                                                                       .bias = bias,
                                                                       .deviation = options_.deviation,
                                                                       .split = split,
+                                                                      .matrices = std::move(matrices),
                                                                       .split_rows = options_.split_rows,
                                                                       .tensor = options_.tensor},
                                                 grid, axis));
   };
-  qkv_ = linear("qkv", Cut::outputs, hidden, qkv.size(), options_.qkv_bias, qkv);
-  out_ = linear("out", Cut::inputs, features.size(), hidden, options_.out_bias, features);
+  qkv_ = linear("qkv", Cut::outputs, hidden, qkv.size(), options_.qkv_bias, qkv,
+                {features.size(), keys.size(), keys.size()});
+  out_ = linear("out", Cut::inputs, features.size(), hidden, options_.out_bias, features, {hidden});
 }
 
 at::Tensor ParallelSelfAttentionImpl::forward(const at::Tensor& x, const ForwardPass& pass, KeyValueCache* cache) {

@@ -13,7 +13,10 @@ _Pieces = _torch_nn.Module | Iterable[Piece]
 _Range = tuple[int, int]
 
 class Piece:
-    def __init__(self, name: str, tensor: Tensor, layout: Layout, grid: Grid, is_buffer: bool = False) -> None: ...
+    matrices: list[int]
+    def __init__(
+        self, name: str, tensor: Tensor, layout: Layout, grid: Grid, is_buffer: bool = False, matrices: Sequence[int] = ()
+    ) -> None: ...
     @property
     def name(self) -> str: ...
     @property

@@ -21,6 +21,10 @@ def _tensors_of(module):
                 yield name, tensor, is_buffer, pieces.get(name)
 
 
+# Layers of PyTorch whose weights are matrices (Piece.matrices).
+_WITH_MATRICES = (torch.nn.Linear, torch.nn.modules.conv._ConvNd)
+
+
 def parameters_of(module, grid=None, replicated=()):
     """All parameters and buffers of a module and its children as pieces of global tensors, each once, under its first name.
 
@@ -28,11 +32,15 @@ def parameters_of(module, grid=None, replicated=()):
     `replicated`. Raises InvalidArgument for another where no grid is given.
     """
     found = []
+    weights = {id(child.weight) for child in module.modules() if isinstance(child, _WITH_MATRICES)}
+    weights -= {id(child.weight) for child in module.modules() if isinstance(child, torch.nn.Embedding)}
     for name, tensor, is_buffer, piece in _tensors_of(module):
         if piece is not None:
             found.append(piece.named(name, tensor))
         elif grid is not None:
-            found.append(_adjoin.Piece(name, tensor, _adjoin.copied_on(grid, list(tensor.shape), list(replicated)), grid, is_buffer))
+            layout = _adjoin.copied_on(grid, list(tensor.shape), list(replicated))
+            matrices = [tensor.shape[0]] if id(tensor) in weights else []
+            found.append(_adjoin.Piece(name, tensor, layout, grid, is_buffer, matrices))
         else:
             raise InvalidArgument(
                 f"parameters_of: '{name}' has no layout, because no layer of adjoin.nn owns it; give the grid on which "
