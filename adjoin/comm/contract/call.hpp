@@ -78,6 +78,8 @@ struct Call {
   /// without memory.
   ConstBuffer elements() const;
   int64_t bytes() const { return elements().bytes(); }
+  /// Whether it is messages, none of which it receives.
+  bool only_sends() const;
   /// The one message that describes the call; nullptr for an exchange, which has any number, and where there is none.
   const Message* message() const { return messages.empty() || name == "exchange" ? nullptr : &messages[0]; }
 };
@@ -112,10 +114,10 @@ class Observer {
   virtual ~Observer() = default;
   virtual void begin(const Call&) {}
   virtual void end(const Call&) {}
-  /// A rank begins or ends to wait for an asynchronous operation, or for a send that it began earlier: then `send` is the call
-  /// that began it, else nullptr.
-  virtual void begin_wait(const Call* send) { static_cast<void>(send); }
-  virtual void end_wait(const Call* send) { static_cast<void>(send); }
+  /// A rank begins or ends to wait for an asynchronous operation, or for a call that it began earlier, whose begin() and end()
+  /// were seen then: `begun` is that call, else nullptr.
+  virtual void begin_wait(const Call* begun) { static_cast<void>(begun); }
+  virtual void end_wait(const Call* begun) { static_cast<void>(begun); }
 };
 
 /// Reports a wait to an observer, where there is one, for as long as this object lives.
