@@ -215,6 +215,7 @@ Begin Communicator::begin() const {
 std::unique_ptr<Pending> Communicator::begin(Call&& call) const {
   prepare(call);
   number(call);
+  call.is_begun = true;
   return std::make_unique<Begun>(*this, call);
 }
 

@@ -156,6 +156,31 @@ void make_groups_on_two_threads(const Communicator& world) {
   }
 }
 
+/// What ranks have begun goes wrong.
+void fail_begun(int culprit, const std::string& kind, const Communicator& world) {
+  static std::vector<float> x(1000, 1.0f);
+  static std::vector<std::unique_ptr<adjoin::Pending>> left;
+  const bool is_culprit = world.rank() == culprit;
+  if (kind == "begun-late" && is_culprit) return std::this_thread::sleep_for(std::chrono::minutes(1));
+  const bool is_other = kind == "begun-mismatch" && is_culprit;
+  auto first = is_other ? world.begin().broadcast(buffer(x), 0) : world.begin().all_reduce(buffer(x));
+  if (kind == "begun-left") {
+    if (!is_culprit) first->wait();
+    auto last = world.begin().all_reduce(buffer(x));
+    if (!is_culprit) world.recv(buffer(x), culprit);  // after the last sum
+    left.push_back(std::move(last));
+    return;
+  }
+  if (is_culprit && kind == "begun-kill") raise(SIGKILL);
+  if (is_culprit && kind == "begun-throws") throw adjoin::InvalidArgument("the tank is empty");
+  if (is_culprit && kind == "begun-caught") try {
+      const auto second = world.begin().barrier();
+      throw std::runtime_error("caught");
+    } catch (const std::runtime_error&) {
+    }
+  for (;;) world.all_reduce(buffer(x));
+}
+
 void run_without_allocating(const Communicator& world);
 
 void fail_on(int culprit, const std::string& kind, int operation, const Communicator& world) {
@@ -165,6 +190,7 @@ void fail_on(int culprit, const std::string& kind, int operation, const Communic
       return adjoin::testing::programs::run_odd(kind, culprit, world, std::chrono::milliseconds(operation));
   std::vector<float> x(1200, 1.0f);
   world.all_reduce(buffer(x));
+  if (kind.starts_with("begun")) return fail_begun(culprit, kind, world);
   const adjoin::Buffer part = buffer(x).slice(0, 1000);
   const bool is_culprit = world.rank() == culprit;
   if (kind == "circle") return world.recv(part, (world.rank() + 1) % world.size(), 5);
@@ -273,22 +299,34 @@ void send_while_waiting() {
   if (world.rank() == 3) here.barrier(), world.send(buffer(x), 1);
 }
 
-/// Rank 1 gives rank 0, on another host, `sent` elements where rank 0 expects `expected`.
-void exchange_other_lengths(int64_t sent, int64_t expected) {
-  const adjoin::MpiSession session({.ranks_of_a_host = 1});
+/// Calls a rank's function where each rank is on another host.
+void run_between_hosts(const std::function<void(const Communicator&)>& fn) {
+  const adjoin::LaunchOptions options;
+  const adjoin::MpiSession session({.deadline = options.deadline, .checked = options.checked, .ranks_of_a_host = 1});
   const Communicator world(session.world());
+  try {
+    fn(world);
+    world.require_nothing_begun();
+  } catch (...) {
+    world.backend()->fail(std::current_exception());
+  }
+}
+
+/// Rank 1 gives rank 0, on another host, `sent` elements where rank 0 expects `expected`.
+void exchange_other_lengths(int64_t sent, int64_t expected, bool begins, const Communicator& world) {
   const auto ranks = static_cast<size_t>(world.size());
   std::vector<int64_t> gives(ranks), gets(ranks);
   if (world.rank() == 1) gives[0] = sent;
   if (world.rank() == 0) gets[1] = expected;
   const std::vector<float> x(static_cast<size_t>(sent));
   std::vector<float> got(static_cast<size_t>(expected));
-  try {
-    world.all_to_all(adjoin::const_buffer(x).slice(0, gives[0]), gives, buffer(got).slice(0, gets[1]), gets);
-    world.barrier();
-  } catch (...) {
-    world.backend()->fail(std::current_exception());
-  }
+  const adjoin::ConstBuffer in = adjoin::const_buffer(x).slice(0, gives[0]);
+  const adjoin::Buffer out = buffer(got).slice(0, gets[1]);
+  if (begins)
+    world.begin().all_to_all(in, gives, out, gets)->wait();
+  else
+    world.all_to_all(in, gives, out, gets);
+  world.barrier();
 }
 
 /// Some ranks let a launch's groups go during the next one, whose memory that must not change. No fault.
@@ -377,7 +415,13 @@ int main(int argc, char** argv) {
     if (kind == "pieces") return run_in_pieces(), 0;
     if (kind == "tour") return adjoin::testing::programs::run_tour(operation), 0;
     if (kind == "send-while-waiting") return send_while_waiting(), 0;
-    if (kind == "lengths") return exchange_other_lengths(operation, std::atoi(argv[4])), 0;
+    if (kind == "lengths")
+      return run_between_hosts([&](const Communicator& world) {
+               exchange_other_lengths(operation, std::atoi(argv[4]), std::atoi(argv[1]) != 0, world);
+             }),
+             0;
+    if (kind == "hosts")
+      return run_between_hosts([&](const Communicator& world) { fail_begun(std::atoi(argv[1]), argv[3], world); }), 0;
     if (kind == "late-groups") return let_groups_go_late(std::atoi(argv[1])), 0;
     if (kind == "words") return launch_with_another_word(std::atoi(argv[1])), 0;
     const auto fail = [&](const Communicator& world) { fail_on(std::atoi(argv[1]), kind, operation, world); };

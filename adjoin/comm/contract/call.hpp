@@ -69,6 +69,7 @@ struct Call {
   // Set by Communicator.
   std::string_view algorithm = {};  // in the catalogue; "" is the backend's own
   int64_t chunk = 0;                // elements of a piece of a pipeline
+  bool is_begun = false;            // its rank waits for it later
   int rank = 0, size = 1;           // of the group
   uint64_t sequence = 0;            // the number of this call among those of this rank on this group, from 1
   uint64_t meeting = 0;             // a collective's number among those of the group, the same on all ranks; 0: none
@@ -123,16 +124,16 @@ class Observer {
 /// Reports a wait to an observer, where there is one, for as long as this object lives.
 class ObservedWait : NotCopied {
  public:
-  ObservedWait(Observer* observer, const Call* send) : observer_(observer), send_(send) {
-    if (observer_) observer_->begin_wait(send_);
+  ObservedWait(Observer* observer, const Call* begun) : observer_(observer), begun_(begun) {
+    if (observer_) observer_->begin_wait(begun_);
   }
   ~ObservedWait() {
-    if (observer_) observer_->end_wait(send_);
+    if (observer_) observer_->end_wait(begun_);
   }
 
  private:
   Observer* observer_;
-  const Call* send_;
+  const Call* begun_;
 };
 
 }  // namespace adjoin
