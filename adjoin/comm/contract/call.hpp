@@ -52,7 +52,7 @@ struct GroupIdentity {
 std::vector<int> all_ranks(int size);
 
 /// One call of one rank: Communicator makes it and checks it once; while it runs, backends, algorithms, observers and diagnoses
-/// read it. It is stored on the caller's stack (for an asynchronous call in its task), as is all that it points to.
+/// read it. It is stored on the caller's stack (for a call that was begun, with it), as is all that it points to.
 struct Call {
   std::optional<Collective> collective = {};  // none: messages, or the making of a group
   std::string_view name = {};                 // "all_reduce", "send", "subset"

@@ -21,7 +21,7 @@ namespace adjoin::mpi {
 namespace {
 
 /// Compares the collectives that the ranks are about to begin, in checked mode.
-/// Cost: one all-gather of 296 bytes per rank
+/// Cost: one all-gather of some 300 bytes per rank
 class Comparison : NotCopied {
  public:
   Comparison(const Group& group, const Call& call) : group_(group), all_(group.world_ranks().size()) {
