@@ -272,8 +272,9 @@ TEST(MpiJob, gives_a_child_after_fork_memory_of_its_own_and_lets_it_neither_comm
     const Outcome outcome = job(std::string("1 ") + kind);
     EXPECT_EQ(outcome.code, 0) << outcome.text;
   }
-  const Outcome outcome = job("1 fork-calls", "ADJOIN_HOST_MEMORY=off");
+  const Outcome outcome = job("1 fork-calls", "ADJOIN_HOST_MEMORY=off"), between_hosts = job("1 hosts fork-calls");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_EQ(between_hosts.code, 0) << between_hosts.text;
 }
 
 TEST(MpiJob, exits_with_the_code_that_its_ranks_leave_with) {

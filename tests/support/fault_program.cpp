@@ -421,7 +421,7 @@ int main(int argc, char** argv) {
              }),
              0;
     if (kind == "hosts")
-      return run_between_hosts([&](const Communicator& world) { fail_begun(std::atoi(argv[1]), argv[3], world); }), 0;
+      return run_between_hosts([&](const Communicator& world) { fail_on(std::atoi(argv[1]), argv[3], 0, world); }), 0;
     if (kind == "late-groups") return let_groups_go_late(std::atoi(argv[1])), 0;
     if (kind == "words") return launch_with_another_word(std::atoi(argv[1])), 0;
     const auto fail = [&](const Communicator& world) { fail_on(std::atoi(argv[1]), kind, operation, world); };

@@ -15,6 +15,7 @@ struct OwnCall : NotCopied {
         messages(of.messages.begin(), of.messages.end()),
         call(of) {
     for (Message& message : messages) {
+      if (message.sizes.empty()) continue;
       message.sizes = boxes.emplace_back(message.sizes.begin(), message.sizes.end());
       message.strides = boxes.emplace_back(message.strides.begin(), message.strides.end());
     }

@@ -15,7 +15,6 @@ constexpr std::chrono::microseconds kPause(250), kShortPause(50), kYields(50);
 
 void Progress::stop() {
   if (!thread_.joinable()) return;
-  if (!process_.is_here()) return thread_.detach();  // in the child of a fork, where the thread does not exist
   {
     const Lock lock(mutex_);
     ends_ = true;
@@ -66,7 +65,7 @@ void Progress::await(const Begun& begun) {
     lock.lock();
   }
   --waiting_;
-  changed_.notify_all();
+  if (!pending_.empty()) changed_.notify_all();
 }
 
 void Progress::leave(const Begun& begun) noexcept {

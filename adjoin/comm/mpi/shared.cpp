@@ -84,7 +84,9 @@ std::string failure_of_all(MPI_Comm comm, const std::function<void()>& step) {
 MpiShared::MpiShared(const MpiOptions& given) : options(given) {}
 
 MpiShared::~MpiShared() {
-  if (!process_.is_here()) watchdog_.detach();  // the thread does not exist in the child of a fork
+  if (process_.is_here()) return;
+  watchdog_.detach();  // the thread does not exist in the child of a fork
+  static_cast<void>(progress.release());
 }
 
 void MpiShared::begin() {
