@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <deque>
 #include <exception>
 #include <map>
 #include <mutex>
@@ -64,8 +63,8 @@ struct Communicator::State {
   };
   /// Shared by all communicators with this backend, whatever observes them.
   struct Shared {
-    std::deque<Begun*> begun;  // what following calls wait for
-    std::string failure;       // why no call can follow
+    std::vector<Begun*> begun;  // what following calls wait for, in order
+    std::string failure;        // why no call can follow
     std::atomic<uint64_t> calls = 0, meetings = 0;
     std::atomic<uint64_t> carried = 0;             // how many groups carried_by has made from this one
     std::map<std::vector<int>, uint64_t> subsets;  // how many groups with these members were made

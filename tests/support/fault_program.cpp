@@ -29,6 +29,7 @@
 #include "adjoin/lab/flight_reading.hpp"
 #include "adjoin/lab/flight_record.hpp"
 #include "tests/support/operations.hpp"
+#include "tests/support/programs/begun.hpp"
 #include "tests/support/programs/forks.hpp"
 #include "tests/support/programs/odd.hpp"
 #include "tests/support/programs/run.hpp"
@@ -156,31 +157,6 @@ void make_groups_on_two_threads(const Communicator& world) {
   }
 }
 
-/// What ranks have begun goes wrong.
-void fail_begun(int culprit, const std::string& kind, const Communicator& world) {
-  static std::vector<float> x(1000, 1.0f);
-  static std::vector<std::unique_ptr<adjoin::Pending>> left;
-  const bool is_culprit = world.rank() == culprit;
-  if (kind == "begun-late" && is_culprit) return std::this_thread::sleep_for(std::chrono::minutes(1));
-  const bool is_other = kind == "begun-mismatch" && is_culprit;
-  auto first = is_other ? world.begin().broadcast(buffer(x), 0) : world.begin().all_reduce(buffer(x));
-  if (kind == "begun-left") {
-    if (!is_culprit) first->wait();
-    auto last = world.begin().all_reduce(buffer(x));
-    if (!is_culprit) world.recv(buffer(x), culprit);  // after the last sum
-    left.push_back(std::move(last));
-    return;
-  }
-  if (is_culprit && kind == "begun-kill") raise(SIGKILL);
-  if (is_culprit && kind == "begun-throws") throw adjoin::InvalidArgument("the tank is empty");
-  if (is_culprit && kind == "begun-caught") try {
-      const auto second = world.begin().barrier();
-      throw std::runtime_error("caught");
-    } catch (const std::runtime_error&) {
-    }
-  for (;;) world.all_reduce(buffer(x));
-}
-
 void run_without_allocating(const Communicator& world);
 
 void fail_on(int culprit, const std::string& kind, int operation, const Communicator& world) {
@@ -190,7 +166,7 @@ void fail_on(int culprit, const std::string& kind, int operation, const Communic
       return adjoin::testing::programs::run_odd(kind, culprit, world, std::chrono::milliseconds(operation));
   std::vector<float> x(1200, 1.0f);
   world.all_reduce(buffer(x));
-  if (kind.starts_with("begun")) return fail_begun(culprit, kind, world);
+  if (kind.starts_with("begun")) return adjoin::testing::programs::run_begun(kind, culprit, world);
   const adjoin::Buffer part = buffer(x).slice(0, 1000);
   const bool is_culprit = world.rank() == culprit;
   if (kind == "circle") return world.recv(part, (world.rank() + 1) % world.size(), 5);
@@ -299,36 +275,6 @@ void send_while_waiting() {
   if (world.rank() == 3) here.barrier(), world.send(buffer(x), 1);
 }
 
-/// Calls a rank's function where each rank is on another host.
-void run_between_hosts(const std::function<void(const Communicator&)>& fn) {
-  const adjoin::LaunchOptions options;
-  const adjoin::MpiSession session({.deadline = options.deadline, .checked = options.checked, .ranks_of_a_host = 1});
-  const Communicator world(session.world());
-  try {
-    fn(world);
-    world.require_nothing_begun();
-  } catch (...) {
-    world.backend()->fail(std::current_exception());
-  }
-}
-
-/// Rank 1 gives rank 0, on another host, `sent` elements where rank 0 expects `expected`.
-void exchange_other_lengths(int64_t sent, int64_t expected, bool begins, const Communicator& world) {
-  const auto ranks = static_cast<size_t>(world.size());
-  std::vector<int64_t> gives(ranks), gets(ranks);
-  if (world.rank() == 1) gives[0] = sent;
-  if (world.rank() == 0) gets[1] = expected;
-  const std::vector<float> x(static_cast<size_t>(sent));
-  std::vector<float> got(static_cast<size_t>(expected));
-  const adjoin::ConstBuffer in = adjoin::const_buffer(x).slice(0, gives[0]);
-  const adjoin::Buffer out = buffer(got).slice(0, gets[1]);
-  if (begins)
-    world.begin().all_to_all(in, gives, out, gets)->wait();
-  else
-    world.all_to_all(in, gives, out, gets);
-  world.barrier();
-}
-
 /// Some ranks let a launch's groups go during the next one, whose memory that must not change. No fault.
 void let_groups_go_late(int culprit) {
   const adjoin::MpiSession until_the_end;
@@ -416,12 +362,15 @@ int main(int argc, char** argv) {
     if (kind == "tour") return adjoin::testing::programs::run_tour(operation), 0;
     if (kind == "send-while-waiting") return send_while_waiting(), 0;
     if (kind == "lengths")
-      return run_between_hosts([&](const Communicator& world) {
-               exchange_other_lengths(operation, std::atoi(argv[4]), std::atoi(argv[1]) != 0, world);
+      return adjoin::testing::programs::run_between_hosts([&](const Communicator& world) {
+               adjoin::testing::programs::exchange_other_lengths(operation, std::atoi(argv[4]), std::atoi(argv[1]) != 0,
+                                                                 world);
              }),
              0;
     if (kind == "hosts")
-      return run_between_hosts([&](const Communicator& world) { fail_on(std::atoi(argv[1]), argv[3], 0, world); }), 0;
+      return adjoin::testing::programs::run_between_hosts(
+                 [&](const Communicator& world) { fail_on(std::atoi(argv[1]), argv[3], 0, world); }),
+             0;
     if (kind == "late-groups") return let_groups_go_late(std::atoi(argv[1])), 0;
     if (kind == "words") return launch_with_another_word(std::atoi(argv[1])), 0;
     const auto fail = [&](const Communicator& world) { fail_on(std::atoi(argv[1]), kind, operation, world); };
