@@ -12,11 +12,10 @@
 #include <system_error>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/base/not_copied.hpp"
 #include "adjoin/base/process_owner.hpp"
+#include "adjoin/comm/contract/own_call.hpp"
 
 namespace adjoin {
 
@@ -32,28 +31,6 @@ struct Task {
   Work work;
   bool is_done = false, has_waiter = false;
   std::exception_ptr error;
-};
-
-/// A call with copies of all that it points to except the buffers.
-struct OwnCall : NotCopied {
-  explicit OwnCall(const Call& of)
-      : counts(of.counts.begin(), of.counts.end()),
-        receive_counts(of.receive_counts.begin(), of.receive_counts.end()),
-        messages(of.messages.begin(), of.messages.end()),
-        call(of) {
-    for (Message& message : messages) {
-      message.sizes = boxes.emplace_back(message.sizes.begin(), message.sizes.end());
-      message.strides = boxes.emplace_back(message.strides.begin(), message.strides.end());
-    }
-    call.counts = counts;
-    call.receive_counts = receive_counts;
-    call.messages = messages;
-  }
-
-  std::vector<int64_t> counts, receive_counts;
-  std::vector<Message> messages;
-  std::vector<std::vector<int64_t>> boxes;
-  Call call;
 };
 
 /// Keeps a thread that is woken from pushing a running one off its core: usually the running one is about to wait for the

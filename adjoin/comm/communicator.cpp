@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <exception>
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "adjoin/base/error.hpp"
 #include "adjoin/base/hash.hpp"
 #include "adjoin/base/process_owner.hpp"
 #include "adjoin/base/text.hpp"
@@ -15,6 +18,7 @@
 #include "adjoin/comm/arguments.hpp"
 #include "adjoin/comm/async_communicator.hpp"
 #include "adjoin/comm/contract/call_site.hpp"
+#include "adjoin/comm/contract/own_call.hpp"
 #include "adjoin/comm/stand_in.hpp"
 #include "adjoin/comm/threads/thread_backend.hpp"
 
@@ -49,34 +53,18 @@ struct Seen {
   const Call& call;
 };
 
-/// Reports to an observer that its rank waits for a send.
-class SeenSend final : public OwnSend {
- public:
-  SeenSend(std::unique_ptr<PendingSend> sending, const Call& call, std::shared_ptr<Observer> observer,
-           std::shared_ptr<const GroupIdentity> group)
-      : OwnSend(call.messages[0], call),
-        sending_(std::move(sending)),
-        observer_(std::move(observer)),
-        group_(std::move(group)) {}
-
-  void wait() override {
-    if (sending_->done()) return sending_->wait();
-    const ObservedWait seen(observer_.get(), &call_);
-    sending_->wait();
-  }
-  bool done() override { return sending_->done(); }
-
- private:
-  std::unique_ptr<PendingSend> sending_;
-  std::shared_ptr<Observer> observer_;
-  std::shared_ptr<const GroupIdentity> group_;
-};
-
 }  // namespace
 
 struct Communicator::State {
+  /// What a rank has begun on all groups that were made from one.
+  struct Pendings {
+    std::mutex mutex;
+    std::vector<Begun*> all;
+  };
   /// Shared by all communicators with this backend, whatever observes them.
   struct Shared {
+    std::vector<Begun*> begun;  // what following calls wait for, in order
+    std::string failure;        // why no call can follow
     std::atomic<uint64_t> calls = 0, meetings = 0;
     std::atomic<uint64_t> carried = 0;             // how many groups carried_by has made from this one
     std::map<std::vector<int>, uint64_t> subsets;  // how many groups with these members were made
@@ -90,6 +78,7 @@ struct Communicator::State {
   ProcessOwner process = {};
   std::shared_ptr<const GroupIdentity> group =
       std::make_shared<GroupIdentity>(GroupIdentity{.world_ranks = all_ranks(size)});
+  std::shared_ptr<Pendings> pendings = std::make_shared<Pendings>();
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
 
   /// A group of one rank may also be used in a child of the process, as nobody else is concerned.
@@ -134,16 +123,16 @@ void Communicator::prepare(Call& call) const {
   if (call.algorithm == algorithm::kAuto) algorithm::choose_for(call);
 }
 
-void Communicator::check_thread(const Call& call) const {
+void Communicator::check_thread(const Call& call, std::string_view wait) const {
   if (!state_->is_in_its_process()) state_->process.require_here(lead_of(call));
   if (const auto stands = stands_in.load(std::memory_order_relaxed); stands && stands()) return;
   if (ThreadOwner* owner = state_->backend->owner(); owner && !owner->is_here())
-    throw InvalidArgument(lead_of(call) +
+    throw InvalidArgument(std::string(wait) + lead_of(call) +
                           ": this communicator belongs to another thread of the rank; give each thread one of its own, "
                           "made by for_thread()");
 }
 
-void Communicator::begin(Call& call) const {
+void Communicator::number(Call& call) const {
   if (CallSite::current()) call.where = *CallSite::current();
   check_thread(call);
   // One thread at a time increases the counter.
@@ -155,25 +144,110 @@ void Communicator::begin(Call& call) const {
   state_->shared->meetings.store(call.meeting, std::memory_order_relaxed);
 }
 
-std::unique_ptr<PendingSend> Communicator::isend(ConstBuffer in, int to, int tag, Where where) const {
-  const Message messages[] = {send_of(in, to, tag)};
-  Call call{.name = "isend", .messages = messages, .where = where};
+/// A call that its rank has begun, with all that it needs until its end.
+class Communicator::Begun final : public Pending {
+ public:
+  Begun(const Communicator& group, const Call& call) : group_(group), own_(call) {
+    const Seen seen(state().observer.get(), own_.call);
+    running_ = state().backend->begin(own_.call);
+    if (!own_.call.only_sends()) state().shared->begun.push_back(this);
+    const std::lock_guard lock(state().pendings->mutex);
+    state().pendings->all.push_back(this);
+  }
+  ~Begun() override {
+    if (!process_.is_here()) return;
+    if (std::uncaught_exceptions() > exceptions_)
+      give_up();
+    else
+      try {
+        if (!has_ended_) wait();
+      } catch (...) {  // no caller can receive the error
+        state().backend->fail(std::current_exception());
+      }
+    std::erase(state().shared->begun, this);
+    const std::lock_guard lock(state().pendings->mutex);
+    std::erase(state().pendings->all, this);
+  }
+
+  void wait() override {
+    group_.check_thread(own_.call, "wait for ");
+    const ObservedWait seen(done() ? nullptr : state().observer.get(), &own_.call);
+    if (!has_ended_) group_.end_begun(own_.call.sequence);
+    end();
+  }
+  bool done() override { return has_ended_ || (process_.is_here() && running_ && running_->done()); }
+
+  const Call& call() const { return own_.call; }
+  void end() {
+    if (!has_ended_) try {
+        running_ ? running_->wait() : group_.carry_out(own_.call);
+      } catch (...) {
+        error_ = std::current_exception();
+      }
+    if (!std::exchange(has_ended_, true)) std::erase(state().shared->begun, this);
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  State& state() const { return *group_.state_; }
+  void give_up() {
+    if (done()) return;
+    state().backend->fail(nullptr);
+    running_.reset();
+    if (!own_.call.only_sends())
+      state().shared->failure = lead_of(own_.call) + " was begun, and an exception has ended it before its end";
+  }
+
+  const ProcessOwner process_;
+  const int exceptions_ = std::uncaught_exceptions();  // that were being thrown when it began
+  const Communicator group_;
+  const OwnCall own_;
+  std::unique_ptr<Pending> running_;  // nullptr: it is carried out when it must have ended
+  bool has_ended_ = false;
+  std::exception_ptr error_;
+};
+
+Begin Communicator::begin() const {
+  return Begin(*this);
+}
+
+std::unique_ptr<Pending> Communicator::begin(Call&& call) const {
   prepare(call);
-  begin(call);
-  const Seen seen(state_->observer.get(), call);
-  std::unique_ptr<PendingSend> sending = state_->backend->begin_send(messages[0], call);
-  if (!state_->observer) return sending;
-  return std::make_unique<SeenSend>(std::move(sending), call, state_->observer, state_->group);
+  number(call);
+  call.is_begun = true;
+  return std::make_unique<Begun>(*this, call);
+}
+
+std::unique_ptr<Pending> Communicator::isend(ConstBuffer in, int to, int tag, Where where) const {
+  const Message messages[] = {send_of(in, to, tag)};
+  return begin({.name = "isend", .messages = messages, .where = where});
+}
+
+/// Ends what was begun on this group before call number `before`.
+void Communicator::end_begun(uint64_t before) const {
+  State::Shared& shared = *state_->shared;
+  if (!shared.failure.empty()) throw CommunicationError(shared.failure);
+  while (!shared.begun.empty() && shared.begun.front()->call().sequence < before) shared.begun.front()->end();
+}
+
+void Communicator::require_nothing_begun() const {
+  const std::lock_guard lock(state_->pendings->mutex);
+  std::vector<std::string> calls;
+  for (Begun* begun : state_->pendings->all)
+    if (!begun->done()) calls.push_back(adjoin::describe(begun->call()));
+  require(calls.empty(), "expected this rank to wait for what it has begun: " + joined(calls));
+}
+
+void Communicator::carry_out(const Call& call) const {
+  call.collective ? state_->backend->run_collective(call) : state_->backend->exchange(call.messages, call);
 }
 
 void Communicator::make(Call&& call) const {
   prepare(call);
-  begin(call);
+  number(call);
   const Seen seen(state_->observer.get(), call);
-  if (call.collective)
-    state_->backend->run_collective(call);
-  else
-    state_->backend->exchange(call.messages, call);
+  end_begun(call.sequence);
+  carry_out(call);
 }
 
 std::optional<Communicator> Communicator::split(int color, int key, Where where) const {
@@ -200,7 +274,8 @@ Communicator Communicator::subset(std::span<const int> ranks, Where where) const
   }
   if (std::find(ranks.begin(), ranks.end(), rank()) == ranks.end())
     arguments::fail(call, "this rank among the members", "a list without it");
-  begin(call);
+  number(call);
+  end_begun(call.sequence);
   std::vector<int> of_world;
   for (const int rank : ranks) of_world.push_back(world_ranks()[static_cast<size_t>(rank)]);
   const uint64_t nth = ++state_->shared->subsets[of_world];
@@ -211,7 +286,8 @@ Communicator Communicator::subset(std::span<const int> ranks, Where where) const
   return Communicator(State{.backend = state_->backend->subset(ranks, call),
                             .observer = state_->observer,
                             .choices = state_->choices,
-                            .group = std::move(group)});
+                            .group = std::move(group),
+                            .pendings = state_->pendings});
 }
 
 Communicator Communicator::for_thread() const {
@@ -232,6 +308,7 @@ AsyncCommunicator Communicator::stream(Where where) const {
 Communicator Communicator::carried_by(std::shared_ptr<Backend> backend) const {
   State carried{.backend = std::move(backend), .observer = state_->observer, .choices = state_->choices};
   carried.process = state_->process;
+  carried.pendings = state_->pendings;
   auto group = std::make_shared<GroupIdentity>(carried.size == state_->size ? *state_->group : *carried.group);
   group->id = id_of(mix(~state_->group->id) + ++state_->shared->carried);
   carried.group = std::move(group);

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "adjoin/base/buffer.hpp"
 #include "adjoin/comm/contract/backend.hpp"
@@ -13,9 +14,10 @@
 namespace adjoin {
 
 class AsyncCommunicator;
+class Begin;
 
 /// The operations of a group of workers. `Group` carries them out with make(Call&&): Communicator blocks until the operation is
-/// done, AsyncCommunicator returns a handle.
+/// done, Begin returns what is pending, and AsyncCommunicator a handle.
 ///
 /// Every call checks its arguments before anything is sent, and throws InvalidArgument that names the rank, the operation, what
 /// was expected and what came. All ranks of the group call the same collectives in the same order with arguments that agree;
@@ -108,9 +110,15 @@ class Communicator : public Operations<Communicator, void> {
 
   /// Makes any of the operations, given as a value.
   void make(Call&& call) const;
-  /// A send that runs while this rank goes on; the rank waits for it later. Rank `to` receives it by recv, sendrecv or exchange
-  /// like any other message. So ranks that all send before they receive do not wait for each other.
-  std::unique_ptr<PendingSend> isend(ConstBuffer in, int to, int tag = 0, Where where = Where::current()) const;
+  /// The same operations, each of which begins and is waited for later: `const auto sum = group.begin().all_reduce(x);`, and
+  /// then `sum->wait();`.
+  Begin begin() const;
+  /// As begin().send(). Rank `to` receives it by recv, sendrecv or exchange like any other message. So ranks that all send before
+  /// they receive do not wait for each other.
+  std::unique_ptr<Pending> isend(ConstBuffer in, int to, int tag = 0, Where where = Where::current()) const;
+  /// Throws: InvalidArgument that names the calls that this rank has begun, on this group or those made from it, and that have
+  ///         neither ended nor been waited for
+  void require_nothing_begun() const;
   /// Adds to a call what this group knows, and checks it; make() does so itself.
   void prepare(Call& call) const;
 
@@ -162,10 +170,31 @@ class Communicator : public Operations<Communicator, void> {
  private:
   struct State;
   explicit Communicator(State state);
-  void check_thread(const Call& call) const;
-  void begin(Call& call) const;
+  class Begun;
+  friend class Begin;
+  std::unique_ptr<Pending> begin(Call&& call) const;
+  void check_thread(const Call& call, std::string_view wait = "") const;
+  void number(Call& call) const;
+  void carry_out(const Call& call) const;
+  void end_begun(uint64_t before) const;
 
   std::shared_ptr<State> state_;
+};
+
+/// Begins the operations of a group. Buffers belong to an operation until it has ended; counts, lists of messages and their boxes
+/// are copied. Pending::wait() returns when it has ended, and so does the destructor.
+///
+/// The calls of a group happen in the order in which they were begun, whoever waits first, and a call that is made or waited for
+/// first ends all that were begun before it on this group; only what merely sends holds up no other call. Between hosts, where
+/// each rank is on another one, a begun call goes on while its rank computes. Elsewhere it is carried out within the first of
+/// these calls, as moving the data would take a core from a rank in any case.
+class Begin : public Operations<Begin, std::unique_ptr<Pending>> {
+ public:
+  explicit Begin(Communicator group) : group_(std::move(group)) {}
+  std::unique_ptr<Pending> make(Call&& call) const { return group_.begin(std::move(call)); }
+
+ private:
+  Communicator group_;
 };
 
 }  // namespace adjoin

@@ -53,7 +53,9 @@ std::exception_ptr error_in(const std::function<void(const Communicator& world)>
   const ProcessOwner process;
   std::exception_ptr error;
   try {
-    fn(Communicator(backend));
+    const Communicator world(backend);
+    fn(world);
+    if (process.is_here()) world.require_nothing_begun();
   } catch (...) {
     error = std::current_exception();
   }

@@ -15,12 +15,12 @@ void Observers::end(const Call& call) {
   for (const auto& observer : std::views::reverse(observers_)) observer->end(call);
 }
 
-void Observers::begin_wait(const Call* send) {
-  for (const auto& observer : observers_) observer->begin_wait(send);
+void Observers::begin_wait(const Call* begun) {
+  for (const auto& observer : observers_) observer->begin_wait(begun);
 }
 
-void Observers::end_wait(const Call* send) {
-  for (const auto& observer : std::views::reverse(observers_)) observer->end_wait(send);
+void Observers::end_wait(const Call* begun) {
+  for (const auto& observer : std::views::reverse(observers_)) observer->end_wait(begun);
 }
 
 Communicator also_observed_by(const Communicator& group, std::shared_ptr<Observer> observer) {

@@ -15,8 +15,8 @@ class Observers final : public Observer {
 
   void begin(const Call& call) override;
   void end(const Call& call) override;
-  void begin_wait(const Call* send) override;
-  void end_wait(const Call* send) override;
+  void begin_wait(const Call* begun) override;
+  void end_wait(const Call* begun) override;
 
  private:
   const std::vector<std::shared_ptr<Observer>> observers_;

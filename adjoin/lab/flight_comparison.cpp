@@ -94,14 +94,14 @@ const RankRecord* record_of(const JobRecord& job, int rank) {
   return found == job.of_ranks.end() ? nullptr : &*found;
 }
 
-/// The calls with one message that a rank waits for: a send, a recv, or the isend that it waits for later. In a call with
+/// The calls with one message that a rank waits for: a send, a recv, or one that it has begun before. In a call with
 /// several messages it is unknown which one is pending.
 std::vector<const CallRecord*> awaited_messages(const RankRecord& record) {
   std::vector<const CallRecord*> awaited;
   for (const CallRecord& call : record.calls) {
-    const bool is_waited_for = record.wait_begin != 0 && record.wait_number == call.number &&
-                               record.wait_group == call.group && call.name == "isend";
-    if (is_waited_for || (call.is_open() && (call.to >= 0) != (call.from >= 0))) awaited.push_back(&call);
+    const bool is_waited_for =
+        record.wait_begin != 0 && record.wait_number == call.number && record.wait_group == call.group;
+    if ((is_waited_for || call.is_open()) && (call.to >= 0) != (call.from >= 0)) awaited.push_back(&call);
   }
   return awaited;
 }
@@ -116,7 +116,7 @@ bool meets(const RankRecord& peer, int rank, const CallRecord& call) {
   if (std::ranges::any_of(peer.calls, fits)) return true;
   const std::vector<const CallRecord*> awaited = awaited_messages(peer);
   return std::ranges::any_of(awaited, [&](const CallRecord* other) {
-    return other->name == "isend" && other->group == call.group && other->tag == call.tag && other->to == rank;
+    return other->group == call.group && other->tag == call.tag && other->to == rank;
   });
 }
 

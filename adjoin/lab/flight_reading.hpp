@@ -26,7 +26,7 @@ struct RankRecord {
   std::map<uint64_t, std::vector<int>> groups{};  // members of each group, in their order; empty where they are unknown
   std::map<uint64_t, uint64_t> meetings{};        // the last meeting of each group that this rank has begun
   int64_t wait_begin = 0;                         // when it began to wait for an operation beside it; 0: it does not
-  uint64_t wait_group = 0, wait_number = 0;       // which isend it waits for; 0: an asynchronous operation
+  uint64_t wait_group = 0, wait_number = 0;       // which begun call it waits for; 0: an asynchronous operation
   int64_t damaged_calls = 0;                      // calls that cannot be read, or were being written
 
   std::vector<int> members_of(uint64_t group) const {

@@ -138,9 +138,9 @@ void FlightRecord::end(const Call& call) {
     std::atomic_ref(slot->call.end).store(std::uncaught_exceptions() > 0 ? -now : now, kRelaxed);
 }
 
-void FlightRecord::begin_wait(const Call* send) {
-  file_->wait_group.store(send ? send->group->id : 0, kRelaxed);
-  file_->wait_number.store(send ? send->sequence : 0, kRelaxed);
+void FlightRecord::begin_wait(const Call* begun) {
+  file_->wait_group.store(begun ? begun->group->id : 0, kRelaxed);
+  file_->wait_number.store(begun ? begun->sequence : 0, kRelaxed);
   file_->wait_begin.store(ticks(), kRelaxed);
 }
 

@@ -41,8 +41,8 @@ class FlightRecord final : public Observer, NotCopied {
 
   void begin(const Call& call) override;
   void end(const Call& call) override;
-  void begin_wait(const Call* send) override;
-  void end_wait(const Call* send) override;
+  void begin_wait(const Call* begun) override;
+  void end_wait(const Call* begun) override;
 
  private:
   flight_file::CallSlot* slot_of(const Call& call) const;

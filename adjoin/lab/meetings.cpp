@@ -57,10 +57,12 @@ MeetingCall MeetingCalls::of(const TimedCall& call, const Timeline::Interval& in
                    .is_wait = call.kind == CallKind::wait,
                    .ranks = 2};
   if (made.is_wait) {
-    if (call.messages.empty()) return made;
-    const auto now = sends_.find(name), before = earlier_sends_.find(name);
-    made.waits_for_all = now != sends_.end() || before != earlier_sends_.end();
-    if (made.waits_for_all) made.points = now != sends_.end() ? now->second : before->second;
+    if (call.number == 0) return made;  // for an asynchronous operation
+    const auto now = begun_.find(name), before = begun_before_.find(name);
+    made.waits_for_all = now != begun_.end() || before != begun_before_.end();
+    if (made.waits_for_all) made.points = now != begun_.end() ? now->second : before->second;
+    if (made.waits_for_all && call.messages.empty())
+      made.ranks = static_cast<uint32_t>(interval.groups.at(call.group).size());
     return made;
   }
   if (const auto known = open_.find(name); known != open_.end()) {
@@ -71,14 +73,14 @@ MeetingCall MeetingCalls::of(const TimedCall& call, const Timeline::Interval& in
     made.points = points_.of(call);
   }
   if (call.kind == CallKind::collective) made.ranks = static_cast<uint32_t>(interval.groups.at(call.group).size());
-  made.waits_for_all = !made.points.empty() && call.name != "isend";
-  if (call.name == "isend") sends_[name] = made.points;
+  made.waits_for_all = !made.points.empty() && !call.is_begun;
+  if (call.is_begun) begun_[name] = made.points;
   return made;
 }
 
 std::vector<MeetingCall> MeetingCalls::of(const Timeline::Interval& interval,
                                           const std::function<int64_t(int64_t)>& clock) {
-  earlier_sends_ = std::exchange(sends_, {});
+  begun_before_ = std::exchange(begun_, {});
   std::vector<MeetingCall> made;
   made.reserve(interval.calls.size() + interval.open.size());
   for (const TimedCall& call : interval.calls) made.push_back(of(call, interval));

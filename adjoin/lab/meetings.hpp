@@ -54,7 +54,7 @@ struct MeetingCall {
   uint64_t group = 0;
   bool is_beside = false;          // CallRecord::is_beside
   bool is_wait = false;            // no rank needs its begin
-  bool waits_for_all = true;       // false for an isend
+  bool waits_for_all = true;       // false for the beginning of a call
   bool was_recorded = false;       // it was returned before, while it was running
   uint32_t ranks = 0;              // the number of ranks that meet at each point
   std::vector<uint64_t> points{};  // none: it needs no rank, or is a wait for an asynchronous operation
@@ -74,8 +74,8 @@ class MeetingCalls {
   MeetingCall of(const TimedCall& call, const Timeline::Interval& interval);
 
   MeetingPoints points_;
-  /// The points of sends that may still be waited for, of this interval and the one before; and those of running calls.
-  std::map<Name, std::vector<uint64_t>> sends_, earlier_sends_, open_;
+  /// The points of begun calls that may still be waited for, of this interval and the one before; and those of running calls.
+  std::map<Name, std::vector<uint64_t>> begun_, begun_before_, open_;
 };
 
 /// Finds when the last of the ranks that a call needed had begun the same call or message.
@@ -97,7 +97,7 @@ class Meetings {
     int64_t last_begin = 0;
   };
   std::unordered_map<uint64_t, Point> points_;
-  std::vector<uint64_t> over_, over_before_;  // all calls there have ended; a wait for a send may still name them
+  std::vector<uint64_t> over_, over_before_;  // all calls there have ended; a wait for a begun one may still name them
 };
 
 }  // namespace adjoin::lab

@@ -69,7 +69,7 @@ class TimesOfRanks {
   Meetings meetings_;
   std::vector<int64_t> first_part_;  // for each rank: how many bytes its first message holds; a second has the rest
   std::string bytes_;                // being sent
-  std::vector<std::unique_ptr<PendingSend>> sending_;
+  std::vector<std::unique_ptr<Pending>> sending_;
   std::vector<ClockReading> readings_;
   int64_t steps_ = 0, steps_until_reading_ = 1;  // since the last reading
 };

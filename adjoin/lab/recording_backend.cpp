@@ -108,9 +108,10 @@ void RecordingBackend::exchange(std::span<const Message> messages, const Call& c
   log_->end(begun);
 }
 
-std::unique_ptr<PendingSend> RecordingBackend::begin_send(const Message& message, const Call& call) {
-  const CallOfRank begun = log_->begin_exchange(group_, world_rank(), {&message, 1});
-  std::unique_ptr<PendingSend> sending = inner().begin_send(message, call);
+std::unique_ptr<Pending> RecordingBackend::begin(const Call& call) {
+  if (!call.only_sends()) return nullptr;
+  const CallOfRank begun = log_->begin_exchange(group_, world_rank(), call.messages);
+  std::unique_ptr<Pending> sending = inner().begin(call);
   log_->end(begun);
   return sending;
 }

@@ -59,7 +59,8 @@ class RecordingBackend final : public ForwardingBackend {
   RecordingBackend(std::shared_ptr<Backend> inner, std::shared_ptr<Log> log, GroupIdentity group);
 
   void exchange(std::span<const Message> messages, const Call& call) override;
-  std::unique_ptr<PendingSend> begin_send(const Message& message, const Call& call) override;
+  /// Sends; all else is recorded when it is carried out.
+  std::unique_ptr<Pending> begin(const Call& call) override;
   std::shared_ptr<Backend> subset(std::span<const int> ranks, const Call& call) override;
   void run_collective(const Call& call) override;
   std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override;

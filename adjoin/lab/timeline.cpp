@@ -15,11 +15,12 @@ TimedCall timed(const Call& call) {
   TimedCall timed;
   timed.note_in_world(call);
   timed.messages = lab::timed(call.messages, *call.group);
+  timed.is_begun = call.is_begun;
   return timed;
 }
 
-TimedCall timed_wait(const Call* send) {
-  TimedCall wait = send ? timed(*send) : TimedCall{};
+TimedCall timed_wait(const Call* begun) {
+  TimedCall wait = begun ? timed(*begun) : TimedCall{};
   wait.kind = CallRecord::Kind::wait;
   wait.name = "wait";
   return wait;
@@ -53,13 +54,13 @@ void Timeline::end(const Call& call) {
   close({.group = call.group->id, .number = call.sequence});
 }
 
-void Timeline::begin_wait(const Call* send) {
-  open(timed_wait(send), nullptr);
+void Timeline::begin_wait(const Call* begun) {
+  open(timed_wait(begun), nullptr);
 }
 
-void Timeline::end_wait(const Call* send) {
+void Timeline::end_wait(const Call* begun) {
   CallRecord what{.kind = CallRecord::Kind::wait};
-  if (send) what.group = send->group->id, what.number = send->sequence;
+  if (begun) what.group = begun->group->id, what.number = begun->sequence;
   close(what);
 }
 

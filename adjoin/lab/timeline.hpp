@@ -26,7 +26,8 @@ std::vector<TimedMessage> timed(std::span<const Message> messages, const GroupId
 /// One call of a rank, or its wait for a call that runs beside it. Ranks are those of the world; times are nanoseconds of the
 /// host's steady clock.
 struct TimedCall : CallRecord {
-  std::vector<TimedMessage> messages{};  // of a call with messages, and of a wait for a send
+  std::vector<TimedMessage> messages{};  // of a call with messages, and of a wait for one
+  bool is_begun = false;                 // Call::is_begun: a wait for it follows
 };
 
 /// A part of a rank's work that is not a call: "data", "forward", "optimizer".
@@ -49,8 +50,8 @@ class Timeline final : public Observer {
 
   void begin(const Call& call) override;
   void end(const Call& call) override;
-  void begin_wait(const Call* send) override;
-  void end_wait(const Call* send) override;
+  void begin_wait(const Call* begun) override;
+  void end_wait(const Call* begun) override;
 
   /// What has ended since the last take(), in the order in which it ended; the running calls, whose end is 0, and which are
   /// returned again when they have ended; and the members of all groups that have had calls so far.

@@ -30,7 +30,7 @@ class SentTensors {
  private:
   struct UnderWay {
     at::Tensor tensor;
-    std::unique_ptr<PendingSend> sending;
+    std::unique_ptr<Pending> sending;
   };
   std::vector<UnderWay> under_way_;
 };

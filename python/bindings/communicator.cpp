@@ -60,25 +60,25 @@ Buffer nothing_like(const char* operation, const Tensor& x) {
 /// An operation beside the caller: a Handle, or a send, and the tensors that it uses.
 class Operation {
  public:
-  Operation(std::variant<Handle, std::unique_ptr<PendingSend>> of, MaybeTensor result, std::vector<Tensor> uses)
+  Operation(std::variant<Handle, std::unique_ptr<Pending>> of, MaybeTensor result, std::vector<Tensor> uses)
       : uses_(std::move(uses)), result_(std::move(result)), of_(std::move(of)) {}
 
   MaybeTensor wait() {
     if (const auto* handle = std::get_if<Handle>(&of_))
       handle->wait();
     else
-      std::get<std::unique_ptr<PendingSend>>(of_)->wait();
+      std::get<std::unique_ptr<Pending>>(of_)->wait();
     return result_;
   }
   bool done() {
     const auto* handle = std::get_if<Handle>(&of_);
-    return handle ? handle->done() : std::get<std::unique_ptr<PendingSend>>(of_)->done();
+    return handle ? handle->done() : std::get<std::unique_ptr<Pending>>(of_)->done();
   }
 
  private:
   std::vector<Tensor> uses_;
   MaybeTensor result_;
-  std::variant<Handle, std::unique_ptr<PendingSend>> of_;  // ends first, which waits
+  std::variant<Handle, std::unique_ptr<Pending>> of_;  // ends first, which waits
 };
 
 /// What a call gives: with a Communicator its result, with an AsyncCommunicator the operation.

@@ -205,11 +205,42 @@ TEST(MpiFaults, say_that_a_long_message_to_another_host_is_shorter_than_expected
   const std::pair<int64_t, int64_t> cases[] = {{70000, 1200000},
                                                {75000, 1200000},  // as long as one piece of what is expected
                                                {65536, 65537}};   // the shortest that goes in pieces
-  for (const auto& [sent, expected] : cases) {
-    const Outcome outcome = job("0 lengths " + std::to_string(sent) + " " + std::to_string(expected));
-    EXPECT_THAT(outcome.text, HasSubstr("expected a message of float32 x " + std::to_string(expected) + ", got " +
-                                        std::to_string(sent) + " elements"));
-    EXPECT_LT(outcome.seconds, 20);
+  for (const auto& [sent, expected] : cases)
+    for (const char* begins : {"0", "1"}) {
+      if (*begins == '1' && sent != 75000) continue;
+      const Outcome outcome = job(begins + (" lengths " + std::to_string(sent) + " " + std::to_string(expected)));
+      EXPECT_THAT(outcome.text, HasSubstr("expected a message of float32 x " + std::to_string(expected) + ", got " +
+                                          std::to_string(sent) + " elements"));
+      EXPECT_LT(outcome.seconds, 20);
+    }
+}
+
+TEST(MpiFaults, tell_what_goes_wrong_with_begun_calls_on_one_host_and_between_hosts) {
+  struct Case {
+    const char *arguments, *environment;
+    std::vector<std::string> texts;
+    int code;
+  };
+  const std::vector<std::string> mismatch{"mismatched collectives", ": all_reduce #", "rank 1: broadcast #"};
+  const Case cases[] = {
+      {"1 begun-mismatch", "ADJOIN_CHECKED=0", mismatch, 1},
+      {"1 hosts begun-mismatch", "ADJOIN_CHECKED=1", mismatch, 1},
+      {"1 hosts begun-left",
+       "ADJOIN_CHECKED=0",
+       {"rank 1: expected this rank to wait for what it has begun: all_reduce #", "float32 x 1000) at begun.cpp:"},
+       2},
+      {"1 hosts begun-throws", "ADJOIN_CHECKED=0", {"rank 1: the tank is empty"}, 2},
+      {"1 begun-caught",
+       "ADJOIN_CHECKED=0",
+       {"rank 1: barrier on rank 1 at begun.cpp:", "an exception has ended it"},
+       1},
+      {"1 hosts begun-late", "ADJOIN_DEADLINE=1", {"no progress within the deadline of 1 s", "all_reduce #"}, 1},
+      {"1 hosts begun-kill", "ADJOIN_CHECKED=0", {"signal 9"}, -1}};
+  for (const Case& c : cases) {
+    const Outcome outcome = job(c.arguments, c.environment);
+    for (const std::string& text : c.texts) EXPECT_THAT(outcome.text, HasSubstr(text)) << c.arguments;
+    EXPECT_TRUE(c.code < 0 ? outcome.code != 0 : outcome.code == c.code) << outcome.code << c.arguments;
+    EXPECT_LT(outcome.seconds, 20) << c.arguments;
   }
 }
 
@@ -240,8 +271,9 @@ TEST(MpiJob, gives_a_child_after_fork_memory_of_its_own_and_lets_it_neither_comm
     const Outcome outcome = job(std::string("1 ") + kind);
     EXPECT_EQ(outcome.code, 0) << outcome.text;
   }
-  const Outcome outcome = job("1 fork-calls", "ADJOIN_HOST_MEMORY=off");
+  const Outcome outcome = job("1 fork-calls", "ADJOIN_HOST_MEMORY=off"), between_hosts = job("1 hosts fork-calls");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_EQ(between_hosts.code, 0) << between_hosts.text;
 }
 
 TEST(MpiJob, exits_with_the_code_that_its_ranks_leave_with) {

@@ -66,7 +66,7 @@ TEST(Isend, lets_ranks_send_before_each_other_receives) {
         return std::vector<double>(static_cast<size_t>(count), 10 * rank + tag);
       };
       std::vector<std::vector<double>> sent;
-      std::vector<std::unique_ptr<PendingSend>> sending;
+      std::vector<std::unique_ptr<Pending>> sending;
       for (int tag = 0; tag < 4; ++tag) sent.push_back(values(world.rank(), tag));
       for (int tag = 0; tag < 4; ++tag)
         sending.push_back(world.isend(const_buffer(sent[static_cast<size_t>(tag)]), peer, tag));
@@ -86,7 +86,7 @@ TEST(Isend, keeps_its_place_among_messages_of_one_tag) {
     if (world.size() < 2) return;
     std::vector<int32_t> numbers{0, 1, 2, 3};
     if (world.rank() == 0) {
-      std::vector<std::unique_ptr<PendingSend>> sending;
+      std::vector<std::unique_ptr<Pending>> sending;
       for (const int32_t& number : numbers) sending.push_back(world.isend({&number, 1, ElementType::int32}, 1));
       for (const auto& each : sending) each->wait();
     } else if (world.rank() == 1) {

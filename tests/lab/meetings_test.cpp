@@ -18,7 +18,8 @@ TimedCall meeting(uint64_t number, int64_t begin, int64_t end) {
 
 TimedCall message(const char* name, uint64_t number, int peer, bool is_send, int64_t begin, int64_t end, int tag = 0) {
   return {{.kind = Kind::messages, .name = name, .number = number, .begin = begin, .end = end},
-          {{.peer = peer, .tag = tag, .is_send = is_send}}};
+          {{.peer = peer, .tag = tag, .is_send = is_send}},
+          std::string_view(name) == "isend"};
 }
 
 /// All ranks of a world, in takes that follow each other.
@@ -80,6 +81,15 @@ TEST(Meetings, of_an_isend_need_nobody_and_its_wait_the_receiver) {
   wait.kind = Kind::wait;
   EXPECT_EQ(world.take({{message("isend", 1, 1, true, 10, 11), wait}, {message("recv", 1, 0, false, 40, 54)}}),
             (Times{{10, 40}, {40}}));
+}
+
+TEST(Meetings, of_a_begun_collective_need_nobody_and_its_wait_all) {
+  World world(2);
+  TimedCall begun = meeting(1, 10, 11), other = meeting(1, 30, 31), wait = meeting(1, 20, 60),
+            other_wait = meeting(1, 40, 50);
+  begun.is_begun = other.is_begun = true;
+  wait.kind = other_wait.kind = Kind::wait;
+  EXPECT_EQ(world.take({{begun, wait}, {other, other_wait}}), (Times{{10, 30}, {30, 40}}));
 }
 
 TEST(Meetings, of_an_exchange_need_all_its_peers) {

@@ -142,7 +142,7 @@ TEST(RankTimes, of_a_pipeline_know_the_peers_of_its_messages) {
   for_each_world({2, 4}, [](const Communicator& world) {
     const auto times = times_in(world, 3, [](const Communicator& group, int step) {
       std::vector<float> x(1000, 1), y(1000);
-      std::vector<std::unique_ptr<PendingSend>> sending;
+      std::vector<std::unique_ptr<Pending>> sending;
       if (group.rank() == 0) std::this_thread::sleep_for(milliseconds(40));
       if (group.rank() > 0) group.recv(buffer(y), group.rank() - 1, step % 2);
       if (group.rank() + 1 < group.size()) sending.push_back(group.isend(const_buffer(x), group.rank() + 1, step % 2));

@@ -29,6 +29,7 @@
 #include "adjoin/lab/flight_reading.hpp"
 #include "adjoin/lab/flight_record.hpp"
 #include "tests/support/operations.hpp"
+#include "tests/support/programs/begun.hpp"
 #include "tests/support/programs/forks.hpp"
 #include "tests/support/programs/odd.hpp"
 #include "tests/support/programs/run.hpp"
@@ -165,6 +166,7 @@ void fail_on(int culprit, const std::string& kind, int operation, const Communic
       return adjoin::testing::programs::run_odd(kind, culprit, world, std::chrono::milliseconds(operation));
   std::vector<float> x(1200, 1.0f);
   world.all_reduce(buffer(x));
+  if (kind.starts_with("begun")) return adjoin::testing::programs::run_begun(kind, culprit, world);
   const adjoin::Buffer part = buffer(x).slice(0, 1000);
   const bool is_culprit = world.rank() == culprit;
   if (kind == "circle") return world.recv(part, (world.rank() + 1) % world.size(), 5);
@@ -273,24 +275,6 @@ void send_while_waiting() {
   if (world.rank() == 3) here.barrier(), world.send(buffer(x), 1);
 }
 
-/// Rank 1 gives rank 0, on another host, `sent` elements where rank 0 expects `expected`.
-void exchange_other_lengths(int64_t sent, int64_t expected) {
-  const adjoin::MpiSession session({.ranks_of_a_host = 1});
-  const Communicator world(session.world());
-  const auto ranks = static_cast<size_t>(world.size());
-  std::vector<int64_t> gives(ranks), gets(ranks);
-  if (world.rank() == 1) gives[0] = sent;
-  if (world.rank() == 0) gets[1] = expected;
-  const std::vector<float> x(static_cast<size_t>(sent));
-  std::vector<float> got(static_cast<size_t>(expected));
-  try {
-    world.all_to_all(adjoin::const_buffer(x).slice(0, gives[0]), gives, buffer(got).slice(0, gets[1]), gets);
-    world.barrier();
-  } catch (...) {
-    world.backend()->fail(std::current_exception());
-  }
-}
-
 /// Some ranks let a launch's groups go during the next one, whose memory that must not change. No fault.
 void let_groups_go_late(int culprit) {
   const adjoin::MpiSession until_the_end;
@@ -377,7 +361,16 @@ int main(int argc, char** argv) {
     if (kind == "pieces") return run_in_pieces(), 0;
     if (kind == "tour") return adjoin::testing::programs::run_tour(operation), 0;
     if (kind == "send-while-waiting") return send_while_waiting(), 0;
-    if (kind == "lengths") return exchange_other_lengths(operation, std::atoi(argv[4])), 0;
+    if (kind == "lengths")
+      return adjoin::testing::programs::run_between_hosts([&](const Communicator& world) {
+               adjoin::testing::programs::exchange_other_lengths(operation, std::atoi(argv[4]), std::atoi(argv[1]) != 0,
+                                                                 world);
+             }),
+             0;
+    if (kind == "hosts")
+      return adjoin::testing::programs::run_between_hosts(
+                 [&](const Communicator& world) { fail_on(std::atoi(argv[1]), argv[3], 0, world); }),
+             0;
     if (kind == "late-groups") return let_groups_go_late(std::atoi(argv[1])), 0;
     if (kind == "words") return launch_with_another_word(std::atoi(argv[1])), 0;
     const auto fail = [&](const Communicator& world) { fail_on(std::atoi(argv[1]), kind, operation, world); };

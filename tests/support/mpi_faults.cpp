@@ -85,6 +85,8 @@ FAULTY(Reduce, (const void* a, void* b, int n, MPI_Datatype t, MPI_Op o, int r, 
 FAULTY(Allreduce, (const void* a, void* b, int n, MPI_Datatype t, MPI_Op o, MPI_Comm c), (a, b, n, t, o, c))
 FAULTY(Iallreduce, (const void* a, void* b, int n, MPI_Datatype t, MPI_Op o, MPI_Comm c, MPI_Request* q),
        (a, b, n, t, o, c, q))
+FAULTY(Iallgather, (const void* a, int n, MPI_Datatype t, void* b, int m, MPI_Datatype u, MPI_Comm c, MPI_Request* q),
+       (a, n, t, b, m, u, c, q))
 FAULTY(Allgather, (const void* a, int n, MPI_Datatype t, void* b, int m, MPI_Datatype u, MPI_Comm c),
        (a, n, t, b, m, u, c))
 FAULTY(Allgatherv,

@@ -24,9 +24,10 @@ class SlowBackend final : public ForwardingBackend {
     std::this_thread::sleep_for(delay_);
     inner().run_collective(call);
   }
-  std::unique_ptr<PendingSend> begin_send(const Message& message, const Call& call) override {
+  std::unique_ptr<Pending> begin(const Call& call) override {
+    if (!call.only_sends()) return nullptr;
     std::this_thread::sleep_for(delay_);
-    return inner().begin_send(message, call);
+    return inner().begin(call);
   }
   std::shared_ptr<Backend> subset(std::span<const int> ranks, const Call& call) override {
     return std::make_shared<SlowBackend>(inner().subset(ranks, call), delay_);

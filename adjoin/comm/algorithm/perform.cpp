@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,27 +16,6 @@ namespace {
 
 bool reduces(const Transfer& transfer) {
   return transfer.kind == Transfer::Kind::receive_and_reduce;
-}
-
-/// Reduces what a step has received: for each slice, the received elements and those in place, in the order of ranks.
-/// `messages` are those of the step's transfers.
-template <class At>
-void reduce_arrived(const Step& step, std::span<const Message> messages, const Call& call, At at) {
-  std::vector<std::pair<int, const void*>> operands;  // by rank
-  std::vector<const void*> in_order;
-  for (size_t i = 0; i < step.transfers.size(); ++i) {
-    const Transfer& first = step.transfers[i];
-    const auto is_same = [&](const Transfer& t) { return reduces(t) && t.slice == first.slice; };
-    if (!reduces(first) || std::any_of(&step.transfers[0], &first, is_same)) continue;
-    const Buffer own = at(first.slice);
-    operands.assign(1, {call.rank, own.data});
-    for (size_t j = i; j < step.transfers.size(); ++j)
-      if (is_same(step.transfers[j])) operands.emplace_back(step.transfers[j].peer, messages[j].buffer.data);
-    std::sort(operands.begin(), operands.end());
-    in_order.clear();
-    for (const auto& [rank, data] : operands) in_order.push_back(data);
-    reduce_all_into(own, in_order, pairwise_of(call.reduction));
-  }
 }
 
 /// Turns `call` into one of the backend's own collectives, which is used as a part of it.
@@ -124,46 +102,87 @@ Program program_for(const Call& call, Backend& backend) {
                     call.algorithm, call.rank);
 }
 
-}  // namespace
-
-void run(const Program& program, Backend& backend, const Call& call) {
-  const ElementType type = call.elements().type;
-  int64_t most = 0;  // the most elements that a step receives before it reduces them
+/// The most elements that a step of the program receives before it reduces them.
+int64_t most_arriving(const Program& program) {
+  int64_t most = 0;
   for (const Step& step : program.steps) {
     int64_t arriving = 0;
     for (const Transfer& t : step.transfers) arriving += reduces(t) ? t.slice.count : 0;
     most = std::max(most, arriving);
   }
-  const auto room =
-      std::make_unique_for_overwrite<char[]>(static_cast<size_t>((program.scratch + most) * size_of(type)));
-  void* const regions[] = {const_cast<void*>(call.in.data), call.out.data, room.get()};  // programs only read the input
-  const auto at = [&](const Slice& slice) {
-    void* region = regions[static_cast<int>(slice.region)];
-    return Buffer{region, 0, type}.slice(slice.begin, slice.count);
-  };
-  const auto perform_moves = [&](std::span<const LocalMove> moves) {
-    for (const LocalMove& move : moves) {
-      const Buffer from = at(move.from), to = at(move.to);
-      if (from.data != to.data && from.count > 0) std::memmove(to.data, from.data, static_cast<size_t>(from.bytes()));
-    }
-  };
-  std::vector<Message> messages;
-  perform_moves(program.before);
-  for (const Step& step : program.steps) {
-    messages.clear();
-    int64_t arrived = program.scratch;
-    for (const Transfer& t : step.transfers) {
-      const Buffer buffer = at(reduces(t) ? Slice{Region::scratch, arrived, t.slice.count} : t.slice);
-      if (reduces(t)) arrived += t.slice.count;
-      const auto kind = t.kind == Transfer::Kind::send ? Message::Kind::send : Message::Kind::receive;
-      messages.push_back({kind, t.peer, buffer, kCollectiveTag});
-    }
-    if (!messages.empty()) backend.exchange(messages, call);
-    reduce_arrived(step, messages, call, at);
-    perform_moves(step.moves);
+  return most;
+}
+
+}  // namespace
+
+Run::Run(Program program, const Call& call)
+    : program_(std::move(program)),
+      call_(call),
+      room_(std::make_unique_for_overwrite<char[]>(
+          static_cast<size_t>((program_.scratch + most_arriving(program_)) * size_of(call.elements().type)))) {}
+
+Buffer Run::at(const Slice& slice) const {
+  void* const regions[] = {const_cast<void*>(call_.in.data), call_.out.data, room_.get()};  // the input is only read
+  void* region = regions[static_cast<int>(slice.region)];
+  return Buffer{region, 0, call_.elements().type}.slice(slice.begin, slice.count);
+}
+
+void Run::perform(std::span<const LocalMove> moves) const {
+  for (const LocalMove& move : moves) {
+    const Buffer from = at(move.from), to = at(move.to);
+    if (from.data != to.data && from.count > 0) std::memmove(to.data, from.data, static_cast<size_t>(from.bytes()));
   }
-  const bool holds_result = call.collective != Collective::reduce || call.rank == call.root;
-  if (has_reduction(*call.collective) && holds_result) finish_reduction(call.out, call.reduction, call.size);
+}
+
+bool Run::go_on() {
+  if (next_ == 0) perform(program_.before);
+  if (next_ > 0) end_step(program_.steps[next_ - 1]);
+  for (; next_ < program_.steps.size(); end_step(program_.steps[next_ - 1])) {
+    begin_step(program_.steps[next_++]);
+    if (!messages_.empty()) return true;
+  }
+  const bool holds_result = call_.collective != Collective::reduce || call_.rank == call_.root;
+  if (has_reduction(*call_.collective) && holds_result) finish_reduction(call_.out, call_.reduction, call_.size);
+  return false;
+}
+
+void Run::begin_step(const Step& step) {
+  messages_.clear();
+  int64_t arrived = program_.scratch;
+  for (const Transfer& t : step.transfers) {
+    const Buffer buffer = at(reduces(t) ? Slice{Region::scratch, arrived, t.slice.count} : t.slice);
+    if (reduces(t)) arrived += t.slice.count;
+    const auto kind = t.kind == Transfer::Kind::send ? Message::Kind::send : Message::Kind::receive;
+    messages_.push_back({kind, t.peer, buffer, kCollectiveTag});
+  }
+}
+
+void Run::end_step(const Step& step) const {
+  reduce_arrived(step);
+  perform(step.moves);
+}
+
+/// Reduces what a step has received: for each slice, the received elements and those in place, in the order of ranks.
+void Run::reduce_arrived(const Step& step) const {
+  std::vector<std::pair<int, const void*>> operands;  // by rank
+  std::vector<const void*> in_order;
+  for (size_t i = 0; i < step.transfers.size(); ++i) {
+    const Transfer& first = step.transfers[i];
+    const auto is_same = [&](const Transfer& t) { return reduces(t) && t.slice == first.slice; };
+    if (!reduces(first) || std::any_of(&step.transfers[0], &first, is_same)) continue;
+    const Buffer own = at(first.slice);
+    operands.assign(1, {call_.rank, own.data});
+    for (size_t j = i; j < step.transfers.size(); ++j)
+      if (is_same(step.transfers[j])) operands.emplace_back(step.transfers[j].peer, messages_[j].buffer.data);
+    std::sort(operands.begin(), operands.end());
+    in_order.clear();
+    for (const auto& [rank, data] : operands) in_order.push_back(data);
+    reduce_all_into(own, in_order, pairwise_of(call_.reduction));
+  }
+}
+
+void run(Program program, Backend& backend, const Call& call) {
+  for (Run run(std::move(program), call); run.go_on();) backend.exchange(run.messages(), call);
 }
 
 void choose_for(Call& call) {
@@ -181,6 +200,14 @@ void perform(const Call& call, Backend& backend) {
     return perform(chosen, backend);
   }
   run(program_for(call, backend), backend, call);
+}
+
+std::unique_ptr<Run> begin(const Call& call, Backend& backend) {
+  const bool gathers_counts = call.collective == Collective::all_to_all && call.algorithm == "bruck";
+  if (call.algorithm == kRankOrder || gathers_counts) return nullptr;
+  Call chosen = call;
+  if (call.algorithm.empty()) choose_for(chosen);
+  return std::make_unique<Run>(program_for(chosen, backend), chosen);
 }
 
 }  // namespace adjoin::algorithm

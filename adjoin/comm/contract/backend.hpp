@@ -7,41 +7,27 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/not_copied.hpp"
-#include "adjoin/base/process_owner.hpp"
 #include "adjoin/base/thread_owner.hpp"
 #include "adjoin/comm/contract/call.hpp"
 
 namespace adjoin {
 
-/// A send that runs while its rank goes on. Its buffer must not be written before it has ended.
-class [[nodiscard]] PendingSend : NotCopied {
+/// A call that has begun and that its rank waits for later. Until it has ended its buffers belong to it.
+class [[nodiscard]] Pending : NotCopied {
  public:
-  /// Waits. Where an exception destroys it before the message was received, it ends the world, since the receiver may never
-  /// receive it.
-  virtual ~PendingSend() = default;
+  /// Waits. Where an exception destroys it before the call has ended, it ends the world, since the other ranks wait for this one.
+  virtual ~Pending() = default;
 
-  /// Returns when the message was received. Called by the thread that sent it.
+  /// Returns when the call has ended. Called by the thread that its communicator belongs to.
   virtual void wait() = 0;
-  /// Whether the message was received.
+  /// Whether it has ended.
   virtual bool done() = 0;
-};
-
-/// A send with copies of its message and its call, which the caller of begin_send need not keep.
-class OwnSend : public PendingSend {
- protected:
-  OwnSend(const Message& message, const Call& call) : message_(message), call_(call) {
-    call_.messages = {&message_, 1};
-  }
-
-  const ProcessOwner process_;  // in the child of a fork nobody waits for it
-  const Message message_;
-  Call call_;
 };
 
 /// One worker's view of one group: the complete contract of a transport.
 ///
 /// Communicator has checked the calls. A transport must define five functions; it overrides run_collective for collectives that it
-/// does better than messages do, and begin_send where it can. A backend belongs to the thread that uses it first; for_thread()
+/// does better than messages do, and begin where it can. A backend belongs to the thread that uses it first; for_thread()
 /// gives one for another thread. Blocking calls end with CommunicationError once the world is aborted.
 class Backend : public std::enable_shared_from_this<Backend> {
  public:
@@ -52,16 +38,13 @@ class Backend : public std::enable_shared_from_this<Backend> {
   /// Posts all messages together and returns when all are done. A send is synchronous: it ends when it was received. The
   /// messages are those of `call`, or one step of it where it is a collective.
   virtual void exchange(std::span<const Message> messages, const Call& call) = 0;
-  /// Posts a send of contiguous elements and returns at once. The default sends it with exchange, so it returns later and its
-  /// result has nothing to wait for.
-  virtual std::unique_ptr<PendingSend> begin_send(const Message& message, const Call& call) {
-    class Sent final : public PendingSend {
-     public:
-      void wait() override {}
-      bool done() override { return true; }
-    };
-    exchange({&message, 1}, call);
-    return std::make_unique<Sent>();
+  /// Begins a call, which then goes on while this rank does something else, and returns at once. None where calls are carried
+  /// out in a rank's own time: Communicator then does so when the rank waits. Other calls of this group follow when it has
+  /// ended, except those that only send. `call` and all that it points to live as long as the result, which is destroyed before
+  /// its end only where an exception ends the world.
+  virtual std::unique_ptr<Pending> begin(const Call& call) {
+    static_cast<void>(call);
+    return nullptr;
   }
   /// A backend for the given ranks of this group, in that order; called by these ranks only, including this one.
   virtual std::shared_ptr<Backend> subset(std::span<const int> ranks, const Call& call) = 0;

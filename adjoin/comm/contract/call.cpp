@@ -1,5 +1,6 @@
 #include "adjoin/comm/contract/call.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 #include "adjoin/base/hash.hpp"
@@ -10,6 +11,10 @@ std::vector<int> all_ranks(int size) {
   std::vector<int> ranks(static_cast<size_t>(size));
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
+}
+
+bool Call::only_sends() const {
+  return !collective && std::ranges::all_of(messages, &Message::is_send);
 }
 
 ConstBuffer Call::elements() const {

@@ -52,7 +52,7 @@ struct GroupIdentity {
 std::vector<int> all_ranks(int size);
 
 /// One call of one rank: Communicator makes it and checks it once; while it runs, backends, algorithms, observers and diagnoses
-/// read it. It is stored on the caller's stack (for an asynchronous call in its task), as is all that it points to.
+/// read it. It is stored on the caller's stack (for a call that was begun, with it), as is all that it points to.
 struct Call {
   std::optional<Collective> collective = {};  // none: messages, or the making of a group
   std::string_view name = {};                 // "all_reduce", "send", "subset"
@@ -69,6 +69,7 @@ struct Call {
   // Set by Communicator.
   std::string_view algorithm = {};  // in the catalogue; "" is the backend's own
   int64_t chunk = 0;                // elements of a piece of a pipeline
+  bool is_begun = false;            // its rank waits for it later
   int rank = 0, size = 1;           // of the group
   uint64_t sequence = 0;            // the number of this call among those of this rank on this group, from 1
   uint64_t meeting = 0;             // a collective's number among those of the group, the same on all ranks; 0: none
@@ -78,6 +79,8 @@ struct Call {
   /// without memory.
   ConstBuffer elements() const;
   int64_t bytes() const { return elements().bytes(); }
+  /// Whether it is messages, none of which it receives.
+  bool only_sends() const;
   /// The one message that describes the call; nullptr for an exchange, which has any number, and where there is none.
   const Message* message() const { return messages.empty() || name == "exchange" ? nullptr : &messages[0]; }
 };
@@ -112,25 +115,25 @@ class Observer {
   virtual ~Observer() = default;
   virtual void begin(const Call&) {}
   virtual void end(const Call&) {}
-  /// A rank begins or ends to wait for an asynchronous operation, or for a send that it began earlier: then `send` is the call
-  /// that began it, else nullptr.
-  virtual void begin_wait(const Call* send) { static_cast<void>(send); }
-  virtual void end_wait(const Call* send) { static_cast<void>(send); }
+  /// A rank begins or ends to wait for an asynchronous operation, or for a call that it began earlier, whose begin() and end()
+  /// were seen then: `begun` is that call, else nullptr.
+  virtual void begin_wait(const Call* begun) { static_cast<void>(begun); }
+  virtual void end_wait(const Call* begun) { static_cast<void>(begun); }
 };
 
 /// Reports a wait to an observer, where there is one, for as long as this object lives.
 class ObservedWait : NotCopied {
  public:
-  ObservedWait(Observer* observer, const Call* send) : observer_(observer), send_(send) {
-    if (observer_) observer_->begin_wait(send_);
+  ObservedWait(Observer* observer, const Call* begun) : observer_(observer), begun_(begun) {
+    if (observer_) observer_->begin_wait(begun_);
   }
   ~ObservedWait() {
-    if (observer_) observer_->end_wait(send_);
+    if (observer_) observer_->end_wait(begun_);
   }
 
  private:
   Observer* observer_;
-  const Call* send_;
+  const Call* begun_;
 };
 
 }  // namespace adjoin

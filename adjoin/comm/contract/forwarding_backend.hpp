@@ -16,9 +16,7 @@ class ForwardingBackend : public Backend {
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
   void exchange(std::span<const Message> messages, const Call& call) override { inner_->exchange(messages, call); }
-  std::unique_ptr<PendingSend> begin_send(const Message& message, const Call& call) override {
-    return inner_->begin_send(message, call);
-  }
+  std::unique_ptr<Pending> begin(const Call& call) override { return inner_->begin(call); }
   void run_collective(const Call& call) override { inner_->run_collective(call); }
   void abort(std::string_view reason) noexcept override { inner_->abort(reason); }
   std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override = 0;

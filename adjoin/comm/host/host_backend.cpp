@@ -71,38 +71,35 @@ void HostBackend::exchange(std::span<const Message> messages, const Call& call) 
   wait_for(postings_);
 }
 
-/// What a peer reads of the send: call, message and posting. An exchange has these on its stack.
-class HostBackend::PostedSend final : public OwnSend {
+/// What peers read of the sends. An exchange has it on its stack.
+class HostBackend::PostedSends final : public Pending {
  public:
-  PostedSend(std::shared_ptr<HostBackend> backend, const Message& message, const Call& call)
-      : OwnSend(message, call),
-        backend_(std::move(backend)),
+  PostedSends(std::shared_ptr<HostBackend> backend, const Call& call)
+      : backend_(std::move(backend)),
         postings_(backend_->group_->world().memory()),
-        copy_(backend_->post_all({&message_, 1}, call_, postings_)) {}
-  ~PostedSend() override {
-    if (done() || !process_.is_here()) return;
-    const bool goes_on = std::uncaught_exceptions() == 0;
-    if (!goes_on && !backend_->fail(nullptr) && backend_->take_back(postings_.all()[0])) return;
+        copies_(backend_->post_all(call.messages, call, postings_)) {}
+  ~PostedSends() override {
+    if (!process_.is_here() || done()) return;
+    for (Posting& posting : postings_.all()) backend_->take_back(posting);
     try {
       wait();
-    } catch (const CommunicationError&) {  // the world has ended; the next call reports it
+    } catch (const CommunicationError&) {  // the world has ended or will
     }
   }
-  void wait() override {
-    process_.require_here(std::string(call_.name));
-    backend_->wait_for(postings_);
-  }
+  void wait() override { backend_->wait_for(postings_); }
   bool done() override { return postings_.pending().left.load() == 0; }
 
  private:
+  const ProcessOwner process_;
   const std::shared_ptr<HostBackend> backend_;
   host::Postings postings_;
-  const Room copy_;
+  const Room copies_;
 };
 
-std::unique_ptr<PendingSend> HostBackend::begin_send(const Message& message, const Call& call) {
+std::unique_ptr<Pending> HostBackend::begin(const Call& call) {
+  if (!call.only_sends()) return nullptr;
   if (group_->world().aborted()) group_->world().throw_aborted();
-  return std::make_unique<PostedSend>(std::static_pointer_cast<HostBackend>(shared_from_this()), message, call);
+  return std::make_unique<PostedSends>(std::static_pointer_cast<HostBackend>(shared_from_this()), call);
 }
 
 Room HostBackend::post_all(std::span<const Message> messages, const Call& call, host::Postings& postings) {

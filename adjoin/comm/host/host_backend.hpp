@@ -23,7 +23,8 @@ class HostBackend : public Backend {
   int rank() const override { return rank_; }
   int size() const override { return group_->size(); }
   void exchange(std::span<const Message> messages, const Call& call) override;
-  std::unique_ptr<PendingSend> begin_send(const Message& message, const Call& call) override;
+  /// Sends are left to their receivers; for all else the ranks meet.
+  std::unique_ptr<Pending> begin(const Call& call) override;
   void run_collective(const Call& call) override;
   bool reduces_in_rank_order() const override { return true; }
 
@@ -33,7 +34,7 @@ class HostBackend : public Backend {
   virtual host::Waiter& waiter() = 0;
 
  private:
-  class PostedSend;
+  class PostedSends;
 
   // Each rank's share of a collective, between meeting all ranks and finishing; where it is small, the inputs of the ranks that
   // give something have travelled with their calls, and it is not finished.

@@ -76,17 +76,7 @@ void Transport::call_between_leaders(const Call& call, ConstBuffer in, Buffer ou
     counts.back() += call.counts[rank];
   }
   of_leaders.counts = counts;
-  leaders_->call_between_hosts(of_leaders);
-}
-
-/// A collective of a group whose ranks are all on different hosts.
-void Transport::call_between_hosts(const Call& call) {
-  // OpenMPI uses one direction of the cable at a time: even between two ranks its all_reduce reduces to one and then
-  // broadcasts, and long messages that cross do not go in pieces (Posted).
-  constexpr int64_t kLong = 64 << 10;
-  const bool crosses = call.collective == Collective::all_reduce || call.collective == Collective::all_gather ||
-                       call.collective == Collective::reduce_scatter;
-  crosses&& std::max(call.in.bytes(), call.out.bytes()) >= kLong ? Backend::run_collective(call) : call_mpi(call);
+  leaders_->Backend::run_collective(of_leaders);
 }
 
 void Transport::call_by_parts(const Call& call) {

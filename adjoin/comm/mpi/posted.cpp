@@ -152,14 +152,21 @@ void Posted::end(Request& request, int code, const MPI_Status& status) {
 }
 
 bool Posted::have_ended() {
-  return std::ranges::all_of(requests_, [&](Request& request) {
-    if (request.has_ended) return true;
+  for (Request& request : requests_) {
     int is_over = 0;
     MPI_Status status;
-    const int code = MPI_Test(&request.request, &is_over, &status);
+    const int code = request.has_ended ? MPI_SUCCESS : MPI_Test(&request.request, &is_over, &status);
     if (is_over != 0 || code != MPI_SUCCESS) end(request, code, status);
-    return request.has_ended;
-  });
+    if (!request.has_ended || has_failed(request)) return request.has_ended;
+  }
+  return true;
+}
+
+/// Whether finish() throws at this request. What came whole, as another length was sent, has no other pieces.
+bool Posted::has_failed(const Request& request) const {
+  const Message& m = messages_[request.message];
+  return (request.code != MPI_SUCCESS && request.code != MPI_ERR_PENDING) ||
+         (!m.is_send() && !request.is_header && goes_in_pieces(m) && came_[request.message] <= kShort);
 }
 
 /// One after another: OpenMPI 4.1's MPI_Waitall may wait forever where a message is longer than expected.
@@ -167,10 +174,9 @@ void Posted::finish() {
   for (Request& request : requests_) {
     MPI_Status status;
     if (!request.has_ended) end(request, MPI_Wait(&request.request, &status), status);
+    if (!has_failed(request)) continue;
     check(request);
-    const Message& m = messages_[request.message];  // what came whole, as another length was sent, has no other pieces
-    if (!m.is_send() && !request.is_header && goes_in_pieces(m) && came_[request.message] <= kShort)
-      check_what_came(request.message);
+    check_what_came(request.message);
   }
   for (size_t i = 0; i < messages_.size(); ++i)
     if (!messages_[i].is_send()) check_what_came(i);
@@ -182,7 +188,7 @@ void Posted::finish() {
 }
 
 void Posted::check(const Request& request) const {
-  if (request.code == MPI_SUCCESS || request.code == MPI_ERR_PENDING) return;
+  if (request.code == MPI_SUCCESS) return;
   note_mpi_failure();
   int error_class = 0;
   MPI_Error_class(request.code, &error_class);
@@ -200,11 +206,6 @@ void Posted::check_what_came(size_t place) const {
   const int64_t bytes = came_[place], size = size_of(expected.type);
   if (bytes != expected.bytes())
     throw_other(*call_, expected, bytes % size != 0 ? "another type" : std::to_string(bytes / size) + " elements");
-}
-
-void Posted::await() noexcept {
-  for (Request& request : requests_)
-    if (!request.has_ended) MPI_Wait(&request.request, MPI_STATUS_IGNORE);
 }
 
 void Posted::abandon() {

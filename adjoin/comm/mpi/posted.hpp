@@ -37,13 +37,11 @@ class Posted : NotCopied {
 
   /// `call` is what the messages belong to. Both must live until the messages have ended.
   void post(std::span<const Message> messages, const Call& call);
-  /// Whether all messages have ended, well or not.
+  /// Whether finish() need not wait.
   bool have_ended();
   /// Waits for all messages, and until one of them fails.
   /// Throws: CommunicationError where another message came than was expected
   void finish();
-  /// Waits for all messages.
-  void await() noexcept;
   /// Leaves messages that have not ended to MPI.
   void abandon();
 
@@ -66,6 +64,7 @@ class Posted : NotCopied {
   void post_header(size_t place);
   void post_elements(size_t place, const Buffer& elements);
   void end(Request& request, int code, const MPI_Status& status);
+  bool has_failed(const Request& request) const;
   void check(const Request& request) const;
   void check_what_came(size_t place) const;
 

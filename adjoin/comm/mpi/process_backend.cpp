@@ -1,11 +1,9 @@
 #include "adjoin/comm/mpi/process_backend.hpp"
 
-#include <atomic>
 #include <chrono>
-#include <exception>
 
-#include "adjoin/base/process_owner.hpp"
 #include "adjoin/comm/mpi/process_world.hpp"
+#include "adjoin/comm/mpi/progress.hpp"
 #include "adjoin/comm/mpi/transport.hpp"
 
 namespace adjoin::mpi {
@@ -22,16 +20,14 @@ void ProcessBackend::AgentWaiter::step_aside() {
   if (backend.agent_->is_ranks_own()) backend.group_->shared()->host_world->step_aside();
 }
 
-/// MPI moves what this rank sends to other hosts only while the rank is in a call of MPI. A peer that this rank's peers on this
-/// host wait for may be waiting for that data.
+/// Without a thread that looks, what this rank has begun between hosts goes on only while the rank looks. A peer that this rank's
+/// peers on this host wait for may be waiting for it.
 void ProcessBackend::AgentWaiter::sleep(host::Parking& parking, const host::Waiting& waiting) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kPause = std::chrono::microseconds(500);
-  const std::atomic<int>& sends = backend.group_->shared()->sends;
-  while (!parking.sleep(waiting.is_over, sends.load() > 0 ? Clock::now() + kPause : Clock::time_point::max())) {
-    int has_come = 0;
-    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &has_come, MPI_STATUS_IGNORE);
-  }
+  Progress& progress = *backend.group_->shared()->progress;
+  while (!parking.sleep(waiting.is_over, progress.wants_looks() ? Clock::now() + kPause : Clock::time_point::max()))
+    progress.look();
 }
 
 void ProcessBackend::exchange(std::span<const Message> messages, const Call& call) {
@@ -45,16 +41,12 @@ void ProcessBackend::run_collective(const Call& call) {
   HostBackend::run_collective(call);
 }
 
-/// The wait for the end of the send is watched.
-class ProcessBackend::WatchedSend final : public OwnSend {
+/// The wait for the end of the sends is watched.
+class ProcessBackend::WatchedSends final : public Pending {
  public:
-  WatchedSend(std::shared_ptr<ProcessBackend> backend, const Message& message, const Call& call)
-      : OwnSend(message, call), backend_(std::move(backend)) {
+  WatchedSends(std::shared_ptr<ProcessBackend> backend, const Call& call) : backend_(std::move(backend)), call_(call) {
     const Watched watched(*backend_->agent_, backend_->group_->entry(), call_);
-    sending_ = backend_->HostBackend::begin_send(message_, call_);
-  }
-  ~WatchedSend() override {
-    if (process_.is_here() && !done() && std::uncaught_exceptions() == 0) wait();
+    sending_ = backend_->HostBackend::begin(call_);
   }
   void wait() override {
     const Watched watched(*backend_->agent_, backend_->group_->entry(), call_, Watched::Part::end);
@@ -64,11 +56,13 @@ class ProcessBackend::WatchedSend final : public OwnSend {
 
  private:
   const std::shared_ptr<ProcessBackend> backend_;
-  std::unique_ptr<PendingSend> sending_;
+  const Call& call_;
+  std::unique_ptr<Pending> sending_;
 };
 
-std::unique_ptr<PendingSend> ProcessBackend::begin_send(const Message& message, const Call& call) {
-  return std::make_unique<WatchedSend>(std::static_pointer_cast<ProcessBackend>(shared_from_this()), message, call);
+std::unique_ptr<Pending> ProcessBackend::begin(const Call& call) {
+  if (!call.only_sends()) return nullptr;
+  return std::make_unique<WatchedSends>(std::static_pointer_cast<ProcessBackend>(shared_from_this()), call);
 }
 
 }  // namespace adjoin::mpi

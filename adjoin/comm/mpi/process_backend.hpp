@@ -15,11 +15,11 @@ class ProcessBackend final : public InJob<HostBackend> {
   ProcessBackend(std::shared_ptr<Group> group, std::shared_ptr<Agent> agent);
 
   void exchange(std::span<const Message> messages, const Call& call) override;
-  std::unique_ptr<PendingSend> begin_send(const Message& message, const Call& call) override;
+  std::unique_ptr<Pending> begin(const Call& call) override;
   void run_collective(const Call& call) override;
 
  private:
-  class WatchedSend;
+  class WatchedSends;
   struct AgentWaiter final : host::Waiter {
     explicit AgentWaiter(ProcessBackend& of) : backend(of) {}
     void step_aside() override;

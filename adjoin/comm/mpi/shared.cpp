@@ -20,6 +20,7 @@
 #include "adjoin/comm/mpi/mpi_backend.hpp"
 #include "adjoin/comm/mpi/pending_table.hpp"
 #include "adjoin/comm/mpi/process_world.hpp"
+#include "adjoin/comm/mpi/progress.hpp"
 
 namespace adjoin {
 namespace {
@@ -80,11 +81,18 @@ std::string failure_of_all(MPI_Comm comm, const std::function<void()>& step) {
   return text;
 }
 
+MpiShared::MpiShared(const MpiOptions& given) : options(given) {}
+
 MpiShared::~MpiShared() {
-  if (!process_.is_here()) watchdog_.detach();  // the thread does not exist in the child of a fork
+  if (process_.is_here()) return;
+  watchdog_.detach();  // the thread does not exist in the child of a fork
+  static_cast<void>(progress.release());
 }
 
 void MpiShared::begin() {
+  int level = 0;
+  MPI_Query_thread(&level);
+  progress = std::make_unique<mpi::Progress>(/*has_thread=*/level == MPI_THREAD_MULTIPLE);
   world_rank = rank_in(MPI_COMM_WORLD);
   world_size = ranks_in(MPI_COMM_WORLD);
   MPI_Comm host;
@@ -207,6 +215,7 @@ std::optional<int> MpiShared::leave(std::optional<int> exit_code) noexcept {
     end_job(error.what(), 1);
   }
   watchdog_ = {};
+  progress->stop();
   if (failure_ != MPI_REQUEST_NULL) {
     MPI_Cancel(&failure_);
     MPI_Wait(&failure_, MPI_STATUS_IGNORE);

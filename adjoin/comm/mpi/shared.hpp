@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -20,7 +21,8 @@ namespace adjoin {
 
 namespace mpi {
 class ProcessWorld;
-}
+class Progress;
+}  // namespace mpi
 
 /// Notes that a call of MPI has failed: what is still to arrive may go into memory that is no longer held.
 void note_mpi_failure() noexcept;
@@ -50,7 +52,7 @@ std::string failure_of_all(MPI_Comm comm, const std::function<void()>& step);
 /// What all groups of one process share of MPI: the table of pending calls of this host with the watchdog that reads it, and
 /// which process reports first when the job fails.
 struct MpiShared {
-  explicit MpiShared(const MpiOptions& given) : options(given) {}
+  explicit MpiShared(const MpiOptions& given);
   ~MpiShared();
   /// Prepares all that is below; called on all ranks together. Where it throws, the others may wait for this rank.
   void begin();
@@ -74,9 +76,9 @@ struct MpiShared {
   int world_rank = 0, world_size = 1;
   std::vector<int> host_of;  // for each rank of the world: the first rank on its host
   std::atomic<uint64_t> worlds_made = 0;
-  mutable std::atomic<int> sends = 0;             // sends by MPI that have begun and are held
-  std::mutex making;                              // held while this process makes a group
-  mpi::PendingTable table;                        // empty where the processes of this host share no memory
+  std::mutex making;        // held while this process makes a group
+  mpi::PendingTable table;  // empty where the processes of this host share no memory
+  std::unique_ptr<mpi::Progress> progress;
   std::shared_ptr<mpi::ProcessWorld> host_world;  // nullptr where the processes of this host share no tensors' memory
   /// In memory that the processes of a host share; nullptr once that is gone, and in the child of a fork.
   mpi::ProcessEntry* own() const { return process_.is_here() ? own_ : nullptr; }

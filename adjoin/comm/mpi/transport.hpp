@@ -24,13 +24,14 @@ class Transport final : public InJob<Backend> {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   void exchange(std::span<const Message> messages, const Call& call) override;
-  std::unique_ptr<PendingSend> begin_send(const Message& message, const Call& call) override;
+  /// Messages, and collectives of a group whose ranks are all on different hosts by a program of the catalogue.
+  std::unique_ptr<Pending> begin(const Call& call) override;
   void run_collective(const Call& call) override;
 
  private:
   // Messages.
   void carry(std::span<const Message> messages, const Call& call);
-  class PostedSend;
+  class Begun;
 
   // MPI's own collectives; collectives.cpp.
   /// Whether MPI's counts can hold the blocks of all ranks together.
@@ -46,16 +47,10 @@ class Transport final : public InJob<Backend> {
   bool goes_by_parts(const Call& call) const;
   void call_by_parts(const Call& call);
   void reduce_by_parts(const Call& call);
-  void call_between_hosts(const Call& call);
   void call_in_part(const Call& call, Collective collective, ConstBuffer in, Buffer out, int root);
   void call_between_leaders(const Call& call, ConstBuffer in, Buffer out, int root);
   Buffer blocks_of_part(const Call& call, Buffer all) const;
   void sum_of_part(const Call& call, Buffer sum);
-
-  /// Compares the collectives that the ranks are about to begin.
-  /// Throws: CommunicationError with every rank's call, the same on all ranks, where the calls do not match
-  /// Cost: one all-gather of 32 bytes per rank; for an all_to_all also an all-to-all of its counts and an all-gather
-  void check_all_call_alike(const Call& call) const;
 
   const MPI_Comm comm_;
   const MpiOptions& options_;

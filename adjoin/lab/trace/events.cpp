@@ -146,7 +146,7 @@ void add_call(EventFile& file, int rank, int thread, const TimedCall& call, int6
               const std::map<uint64_t, std::vector<int>>& groups) {
   constexpr const char* kCategory = "communication";
   // For a wait for an asynchronous operation nothing else is known.
-  const bool is_told = call.kind != CallRecord::Kind::wait || !call.messages.empty();
+  const bool is_told = call.kind != CallRecord::Kind::wait || call.number != 0;
   ordered_json args;
   if (is_told) args = arguments_of(call, groups);
   file.add_complete(std::string(call.name), kCategory, rank, thread, call.begin, call.end, std::move(args));

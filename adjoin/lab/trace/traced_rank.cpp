@@ -13,7 +13,7 @@
 namespace adjoin::lab {
 
 void parts_of(Packing& packing, TimedCall& call) {
-  packing(static_cast<CallRecord&>(call), call.messages);
+  packing(static_cast<CallRecord&>(call), call.messages, call.is_begun);
 }
 
 void parts_of(Packing& packing, TimedSlice& slice) {

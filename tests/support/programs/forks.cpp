@@ -76,19 +76,21 @@ bool is_refused(const std::function<void()>& call) {
 /// The child lets all that its parent has begun go, and tries all that communicates.
 void call_in_child(const Communicator& world) {
   const int size = world.size(), next = (world.rank() + 1) % size, before = (world.rank() + size - 1) % size;
-  std::vector<float> x(100'000, 1.0f), y(x.size()), sum(x.size(), 1.0f);
+  std::vector<float> x(100'000, 1.0f), y(x.size()), sum(x.size(), 1.0f), later(x.size(), 1.0f);
   auto group = world.split(0, 0);
   std::optional<Handle> handle = group->stream().all_reduce(buffer(sum));
-  auto sending = world.isend(const_buffer(x), next);
+  auto sending = world.isend(const_buffer(x), next), summing = group->begin().all_reduce(buffer(later));
   const pid_t child = ::fork();
   if (child == 0) {
     world.abort("a child ends nobody's world");
-    const bool all =
-        is_refused([&] { world.all_reduce(buffer(x)); }) && is_refused([&] { group->barrier(); }) &&
-        is_refused([&] { (void)world.split(0, 0); }) && is_refused([&] { world.for_thread().barrier(); }) &&
-        is_refused([&] { (void)world.isend(const_buffer(x), next); }) && is_refused([&] { (void)world.stream(); }) &&
-        is_refused([&] { handle->wait(); }) && is_refused([&] { sending->wait(); });
+    const bool all = is_refused([&] { world.all_reduce(buffer(x)); }) && is_refused([&] { group->barrier(); }) &&
+                     is_refused([&] { (void)world.split(0, 0); }) &&
+                     is_refused([&] { world.for_thread().barrier(); }) &&
+                     is_refused([&] { (void)world.isend(const_buffer(x), next); }) &&
+                     is_refused([&] { (void)world.stream(); }) && is_refused([&] { handle->wait(); }) &&
+                     is_refused([&] { sending->wait(); }) && is_refused([&] { summing->wait(); }) && !summing->done();
     sending.reset();
+    summing.reset();
     handle.reset();
     group.reset();
     std::_Exit(all ? 0 : 9);
@@ -98,7 +100,8 @@ void call_in_child(const Communicator& world) {
   sending->wait();
   handle->wait();
   group->barrier();
-  if (y[0] != 1 || sum[0] != static_cast<float>(size)) throw InternalError("wrong results after a fork");
+  if (y[0] != 1 || sum[0] != static_cast<float>(size) || later != sum)
+    throw InternalError("wrong results after a fork");
 }
 
 }  // namespace
