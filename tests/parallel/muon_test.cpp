@@ -66,8 +66,8 @@ struct Oracle {
 
 /// Weights that lie in all ways that layers know: cut by rows and by columns, stacked, of experts, convolutions, whole; large
 /// enough to travel alone, or smaller than the number of ranks.
-struct Weights : nn::ShardedModule {
-  Weights(const Grid& grid, bool rows_are_split) {
+struct Matrices : nn::ShardedModule {
+  Matrices(const Grid& grid, bool rows_are_split) {
     const int tp = grid.shape().axis_size("tp");
     const auto piece = [&](const char* name, Layout layout, std::vector<int64_t> matrices) {
       register_piece(name, {std::move(layout), grid, nn::Initial::normal(1), std::move(matrices)}, at::kDouble);
@@ -120,7 +120,7 @@ TEST(Muon, is_that_of_one_worker_however_matrices_lie) {
       if (world.size() % tp != 0) continue;
       for (const bool rows_are_split : {false, true}) {
         const Grid grid(world, {{"dp", world.size() / tp}, {"tp", tp}});
-        Weights weights(grid, rows_are_split);
+        Matrices weights(grid, rows_are_split);
         const std::vector<nn::Parameter> parameters = nn::parameters_of(weights);
         Optimizer optimizer(parameters, muon(), {.weight_decay = 0.1, .clip = 3});
         std::map<std::string, Oracle> expected;

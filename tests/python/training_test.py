@@ -102,6 +102,72 @@ class Optimizers(unittest.TestCase):
         on_each_world(work)
 
 
+class AnyModule(unittest.TestCase):
+    def test_trains_in_every_stage(self):
+        x, y = numbers(9, 4), numbers(9, 2, seed=1)
+
+        class Branches(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first, self.shared, self.out = torch.nn.Linear(4, 5), torch.nn.Linear(5, 5), torch.nn.Linear(5, 2)
+
+            def forward(self, x):
+                x = torch.tanh(self.first(x))
+                return self.out(self.shared(x) + torch.relu(self.shared(self.shared(x))))
+
+        model = Branches().double()
+        alone = copy.deepcopy(model)
+        reference = torch.optim.AdamW(alone.parameters(), lr=0.01)
+        for _ in range(3):
+            reference.zero_grad()
+            torch.nn.functional.mse_loss(alone(x), y).backward()
+            torch.nn.utils.clip_grad_norm_(alone.parameters(), 0.5)
+            reference.step()
+
+        def work(world):
+            rows = adjoin.Split.balanced(9, world.size).ranges(world.rank)[0]
+            here = slice(*rows)
+            for zero in range(4):
+                module = copy.deepcopy(model)
+                weights = adjoin.Weights(module, world, zero=zero, unit_bytes=0)
+                optimizer = torch.optim.AdamW(weights.parts(), lr=0.01)
+                for _ in range(3):
+                    loss = torch.nn.functional.mse_loss(module(x[here]), y[here])
+                    weights.backward(loss, rows[1] - rows[0])
+                    weights.step(optimizer, clip=0.5)
+                for name, found in nn.gather_state(weights.parameters()).items():
+                    self.assertTrue(torch.allclose(found, alone.state_dict()[name], rtol=0, atol=1e-6), f"{zero} {name}")
+
+        on_each_world(work)
+
+    def test_keeps_the_habits_of_its_users(self):
+        def work(world):
+            module = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 1))
+            flat, begin, calls = torch.zeros(sum(p.numel() for p in module.parameters())), 0, []
+            for parameter in module.parameters():  # as fused optimizers make them
+                parameter.grad = flat[begin : begin + parameter.numel()].view_as(parameter)
+                begin += parameter.numel()
+            module[0].weight.register_post_accumulate_grad_hook(lambda _: calls.append("before"))
+            data = adjoin.DataParallel(module, world)
+            module[0].weight.register_post_accumulate_grad_hook(lambda _: calls.append("after"))
+            data.backward(module(torch.ones(2, 4)).mean(), 2)
+            self.assertEqual(calls, ["before", "after"])
+            self.assertGreater(flat.abs().sum(), 0)
+            with self.assertRaisesRegex(adjoin.InvalidArgument, "already summed by a Weights"):
+                adjoin.sum_gradients(nn.parameters_of(module, adjoin.Grid(world, {"a": world.size})))
+            module[1] = torch.nn.Linear(3, 1)
+            with self.assertRaisesRegex(adjoin.InvalidArgument, "DataParallel: the module has other parameters"):
+                data.backward(module(torch.ones(2, 4)).mean(), 2)
+
+        on_each_world(work)
+
+    def test_is_of_one_rank(self):
+        module = torch.nn.Linear(2, 2)
+        if not adjoin.started_by_mpi():
+            with self.assertRaisesRegex(adjoin.InvalidArgument, "ranks share one module's tensors"):
+                adjoin.launch(lambda world: adjoin.DataParallel(module, world), ranks=2)
+
+
 class State(unittest.TestCase):
     def test_goes_from_one_layout_to_another(self):
         def work(world):
