@@ -4,6 +4,7 @@
 #include <c10/util/ScopeExit.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
@@ -63,6 +64,12 @@ bool reads_no_elements(const std::string& name) {
   return name.ends_with("_like") || name.starts_with("aten::new_") || name == "aten::is_same_size";
 }
 
+/// Whether an operation writes to an argument, or to the tensors of a list.
+bool writes(const c10::AliasInfo* argument) {
+  return argument != nullptr &&
+         (argument->isWrite() || std::ranges::any_of(argument->containedTypes(), &c10::AliasInfo::isWrite));
+}
+
 void for_each_tensor(const c10::IValue& value, const auto& work) {
   if (value.isTensor()) {
     work(value.toTensor());
@@ -90,8 +97,7 @@ void carry_out(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, t
       if (!tensor.defined() || !tensor.key_set().has(kMark) || !tensor.has_storage()) return;
       const Marked marked = known().find(tensor);
       if (marked.owner == nullptr) return;
-      const auto* alias = schema.arguments()[i].alias_info();
-      if (alias != nullptr && alias->isWrite()) marked.owner->write(marked.place, schema.name());
+      if (writes(schema.arguments()[i].alias_info())) marked.owner->write(marked.place, schema.name());
       if (schema.name() == "aten::_has_compatible_shallow_copy_type") marked.owner->write(marked.place, "set_data");
       marked.owner->begin_read(marked.place);
       held.push_back(marked);

@@ -30,10 +30,11 @@ bool is_one_of(const torch::nn::Module& module) {
 
 /// The matrices of a tensor of LibTorch's layers.
 std::vector<int64_t> matrices_of(const torch::nn::Module& module, const std::string& name, const at::Tensor& tensor) {
-  using namespace torch::nn;
-  const bool is_matrix = name == "weight" && tensor.dim() >= 2 &&
-                         is_one_of<LinearImpl, Conv1dImpl, Conv2dImpl, Conv3dImpl, ConvTranspose1dImpl,
-                                   ConvTranspose2dImpl, ConvTranspose3dImpl>(module);
+  namespace plain = torch::nn;  // adjoin::nn has layers of these names too
+  const bool is_matrix =
+      name == "weight" && tensor.dim() >= 2 &&
+      is_one_of<plain::LinearImpl, plain::Conv1dImpl, plain::Conv2dImpl, plain::Conv3dImpl, plain::ConvTranspose1dImpl,
+                plain::ConvTranspose2dImpl, plain::ConvTranspose3dImpl>(module);
   return is_matrix ? std::vector{tensor.size(0)} : std::vector<int64_t>();
 }
 

@@ -4,11 +4,25 @@
 #include <ATen/ops/zeros.h>
 
 #include <utility>
+#include <vector>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 
 namespace adjoin::parallel {
+namespace {
+
+// Each keeps a whole gradient. Where messages are slower than backward, they take its time whatever this number is.
+constexpr int64_t kMostRunning = 4;
+
+/// Those whose sums run on this rank, in the order in which they were begun.
+thread_local std::vector<GradientShard*> of_thread;
+
+}  // namespace
+
+GradientShard::~GradientShard() {
+  std::erase(of_thread, this);
+}
 
 GradientShard::GradientShard(const nn::Parameter& parameter, bool at_once)
     : name_(parameter.name), parameter_(parameter.tensor), bucket_({reals_of(parameter)}, {0}) {
@@ -24,6 +38,7 @@ bool GradientShard::fits(const nn::Parameter& parameter) {
 }
 
 at::Tensor GradientShard::take() {
+  finish();
   return shard_.defined() ? std::exchange(shard_, {})
                           : at::zeros({bucket_.size_here()}, reals_of(parameter_.detach()).options());
 }
@@ -34,8 +49,29 @@ void GradientShard::sum() {
           [&] { return "the gradient of '" + name_ + "' is sparse; sparse gradients cannot be summed over ranks"; });
   const at::NoGradGuard no_gradient;
   const at::Tensor gradient = plain("gradients", std::exchange(parameter_.mutable_grad(), {}));
-  const at::Tensor whole = bucket_.pack({reals_of(gradient)}), mine = bucket_.mine(whole);
-  bucket_.copies().reduce_scatter(buffer(whole), buffer(mine), bucket_.sizes());
+  finish();
+  whole_ = bucket_.pack({reals_of(gradient)});
+  const Communicator& copies = bucket_.copies();
+  const at::Tensor mine = bucket_.mine(whole_);
+  if (!copies.backend()->spans_hosts()) {
+    copies.reduce_scatter(buffer(whole_), buffer(mine), bucket_.sizes());
+    return keep_sum();
+  }
+  while (std::ssize(of_thread) >= kMostRunning) of_thread.front()->finish();
+  running_ = copies.begin().reduce_scatter(buffer(whole_), buffer(mine), bucket_.sizes());
+  of_thread.push_back(this);
+}
+
+void GradientShard::finish() {
+  if (!running_) return;
+  std::erase(of_thread, this);
+  std::exchange(running_, nullptr)->wait();
+  keep_sum();
+}
+
+void GradientShard::keep_sum() {
+  const at::NoGradGuard no_gradient;
+  const at::Tensor mine = bucket_.mine(std::exchange(whole_, {}));
   if (shard_.defined())
     shard_.add_(mine);
   else

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -16,11 +17,13 @@ namespace adjoin::parallel {
 ///
 /// All these workers must run backward through the parameter equally often, and in the same order relative to other parameters.
 /// Gradients that a PostponedGradients postpones are summed later.
+/// Between hosts the sum runs on beside backward, until the next sum of this parameter or what needs it.
 /// Throws: InvalidArgument within backward for a sparse gradient
 /// Cost:   a reduce-scatter each time; in memory 1/P of the parameter, and the gradient while it is summed
 class GradientShard {
  public:
   explicit GradientShard(const nn::Parameter& parameter, bool at_once = true);
+  ~GradientShard();
   GradientShard(const GradientShard&) = delete;
   GradientShard& operator=(const GradientShard&) = delete;
 
@@ -31,14 +34,19 @@ class GradientShard {
   void sum();
   /// Returns the flat shard and forgets it, of the reals of a complex parameter; zeros where backward has added nothing.
   at::Tensor take();
-  bool has() const { return shard_.defined(); }
+  bool has() const { return shard_.defined() || running_; }
   int64_t bytes() const { return shard_.defined() ? static_cast<int64_t>(shard_.nbytes()) : 0; }
 
  private:
+  void finish();
+  void keep_sum();
+
   std::string name_;
   at::Tensor parameter_;
   Bucket bucket_;
   at::Tensor shard_;
+  at::Tensor whole_;                  // of the sum that runs
+  std::unique_ptr<Pending> running_;  // after whole_, which it reads
   std::optional<GradientHook> hook_;
 };
 

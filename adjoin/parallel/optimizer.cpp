@@ -207,7 +207,12 @@ Update Optimizer::step(double learning_rate, double loss_scale) {
     std::vector<at::Tensor> weights;
     for (const nn::Parameter& parameter : parameters_) weights.push_back(reals_of(parameter.tensor.detach()));
     if (!matrices_.empty()) solve_matrices(gradients, factor);
-    for (size_t i = 0; i < parts_.size(); ++i) update(parts_[i], gradients[i], factor, learning_rate, weights);
+    std::vector<Gather> gathers;
+    for (size_t i = 0; i < parts_.size(); ++i) update(parts_[i], gradients[i], factor, learning_rate, weights, gathers);
+    for (const Gather& gather : gathers) {
+      gather.runs->wait();
+      gather.message->unpack(gather.packed, weights);
+    }
   }
   return {.norm = norm, .skipped = !is_finite};
 }
@@ -268,7 +273,7 @@ void Optimizer::solve_matrices(const std::vector<at::Tensor>& gradients, double 
 }
 
 void Optimizer::update(const UpdateGroup& part, const at::Tensor& gradient, double factor, double learning_rate,
-                       const std::vector<at::Tensor>& weights) const {
+                       const std::vector<at::Tensor>& weights, std::vector<Gather>& gathers) const {
   const UpdateStep step{
       .number = steps_taken(), .rate = learning_rate, .decay = part.decays ? options_.weight_decay : 0.0};
   const bool is_one = part.messages.size() == 1;
@@ -291,7 +296,13 @@ void Optimizer::update(const UpdateGroup& part, const at::Tensor& gradient, doub
   in_turn([&](const Bucket& message, const at::Tensor& mine) {
     const auto elements = std::reduce(message.sizes().begin(), message.sizes().end());
     const at::Tensor packed = is_one ? all : at::empty({elements}, mine.options());
-    if (message.copies().size() > 1) message.copies().all_gather(buffer(mine), buffer(packed), message.sizes());
+    const Communicator& copies = message.copies();
+    if (copies.size() > 1 && copies.backend()->spans_hosts()) {  // beside the next update
+      gathers.push_back(
+          {mine, packed, copies.begin().all_gather(buffer(mine), buffer(packed), message.sizes()), &message});
+      return;
+    }
+    if (copies.size() > 1) copies.all_gather(buffer(mine), buffer(packed), message.sizes());
     message.unpack(packed, weights);
   });
 }

@@ -146,6 +146,13 @@ class Optimizer {
     std::vector<at::Tensor> moments{};  // for this worker's shards, flat
   };
 
+  /// New weights that travel between hosts.
+  struct Gather {
+    at::Tensor mine, packed;
+    std::unique_ptr<Pending> runs;
+    const Bucket* message;
+  };
+
   /// Makes these moments of all parameters that are, or are not, updated as matrices.
   void make_moments(const std::vector<nn::Parameter>& of_all_workers, const std::vector<std::string>& names,
                     bool of_matrices);
@@ -156,7 +163,7 @@ class Optimizer {
   /// Replaces the gradients of matrices by what the rule makes of them.
   void solve_matrices(const std::vector<at::Tensor>& gradients, double factor) const;
   void update(const UpdateGroup& part, const at::Tensor& gradient, double factor, double learning_rate,
-              const std::vector<at::Tensor>& weights) const;
+              const std::vector<at::Tensor>& weights, std::vector<Gather>& gathers) const;
 
   Rule rule_;
   OptimizerOptions options_;

@@ -192,8 +192,8 @@ void WeightGathers::release() {
 
 void WeightGathers::hold(const at::Tensor& weight) {
   const auto memory_of = [](const at::Tensor& tensor) { return tensor.storage().unsafeGetStorageImpl(); };
-  const auto at = std::ranges::find_if(
-      weights_, [&](const auto& known) { return memory_of(known.tensor) == memory_of(weight); });
+  const auto at =
+      std::ranges::find_if(weights_, [&](const auto& known) { return memory_of(known.tensor) == memory_of(weight); });
   require(at != weights_.end(),
           [&] { return who_ + "::use: expected one of the module's weights, got another tensor"; });
   const auto i = static_cast<size_t>(at - weights_.begin());
