@@ -105,6 +105,7 @@
 #include "adjoin/parallel/data_parallel.hpp"
 #include "adjoin/parallel/gradients.hpp"
 #include "adjoin/parallel/moments.hpp"
+#include "adjoin/parallel/muon.hpp"
 #include "adjoin/parallel/optimizer.hpp"
 #include "adjoin/parallel/pipeline.hpp"
 #include "adjoin/parallel/sharded_sequential.hpp"

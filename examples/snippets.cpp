@@ -53,6 +53,16 @@ void collectives(const Communicator& world) {
   quickest.all_reduce(buffer(x));
 }
 
+void begin_now_wait_later(const Communicator& world) {
+  std::vector<float> x(8192, 1), mine(100);
+
+  const std::unique_ptr<Pending> sum = world.begin().all_reduce(buffer(x));
+  std::iota(mine.begin(), mine.end(), 0);  // beside the sum
+  sum->wait();                             // or its destructor
+
+  example::ensure(x.front() == static_cast<float>(world.size()), "the sum is wrong");
+}
+
 void products(const Communicator& group) {
   const int64_t T = 100;
   const at::Tensor all = at::linspace(0, 9, T * 16, at::kDouble).sin().view({T, 16});
@@ -189,6 +199,7 @@ void tracing(const Communicator& world) {
 void run_all(const Communicator& world, example::Report& report) {
   memory_of_a_host(world);
   collectives(world);
+  begin_now_wait_later(world);
   products(world);
   attention(world);
   layers(world);

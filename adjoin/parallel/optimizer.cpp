@@ -297,7 +297,7 @@ void Optimizer::update(const UpdateGroup& part, const at::Tensor& gradient, doub
     const auto elements = std::reduce(message.sizes().begin(), message.sizes().end());
     const at::Tensor packed = is_one ? all : at::empty({elements}, mine.options());
     const Communicator& copies = message.copies();
-    if (copies.size() > 1 && copies.backend()->spans_hosts()) {  // beside the next update
+    if (is_one && copies.size() > 1 && copies.backend()->spans_hosts()) {  // beside the next update
       gathers.push_back(
           {mine, packed, copies.begin().all_gather(buffer(mine), buffer(packed), message.sizes()), &message});
       return;

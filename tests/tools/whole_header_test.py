@@ -7,11 +7,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 LEFT_OUT = [  # a folder or headers of it, and why users do not need them
-    ("base", "block_heap box checksum copying cores hash instruction_set philox_blocks processes reduction_loops shared_file shared_memory "
+    ("base", "block_heap box checksum copying cores hash instruction_set philox_blocks process_owner processes reduction_loops shared_file shared_memory "
      "terminal text thread_memory utf8 with_type", "what the layers are made of"),
     ("cli", "*", "the program, which is not installed"),
     ("comm", "arguments carried_state stand_in", "how a Communicator checks a call"),
-    ("comm/contract", "common_cause diagnosis", "how a call is reported"),
+    ("comm/contract", "common_cause diagnosis own_call", "how a call is reported and kept"),
     ("comm/algorithm", "patterns perform", "how programs are made and carried out"),
     ("comm/host", "*", "a transport; launch chooses it"),
     ("comm/mpi", "*", "a transport; launch chooses it"),
@@ -23,11 +23,12 @@ LEFT_OUT = [  # a folder or headers of it, and why users do not need them
     ("lab", "flight_file packing svg", "the files of what is seen"),
     ("lab/trace", "*", "parts of lab/trace/trace.hpp"),
     ("linalg", "agreement grid_products local rounds row_products", "the products without autograd"),
-    ("movement", "exchange forward_mode graph_notes kinds_along libtorch rank_thread saved_value sent_tensors", "how movements send, and what check_gradients notes"),
+    ("movement", "exchange forward_mode graph_notes kinds_along libtorch marks rank_thread saved_value sent_tensors", "how movements send, and what check_gradients notes"),
     ("nn", "dropped_elements fill", "the loops of dropout and initial values"),
     ("nn/distributed", "conv_kernel group_mean held linked planes pool_kernel twin widened", "what the layers are made of"),
     ("nn/sequence", "dropped_rows dropped_tile methods tile", "what attention is made of"),
     ("hugging_face", "config_values export_tokenizer rotary_positions", "parts of pretrained and export_model"),
+    ("parallel", "gradient_sums shared_order weight_gathers weight_parts weight_units whole_matrices", "parts of weights and optimizer"),
     ("plan", "extrapolated_step layouts measured_segments measurements memory_walk planned_samples rounds segment_needs skipped_products step_time "
      "workbench", "parts of plan.hpp and step_plan.hpp"),
     ("report", "chart failures page page_parts pictures planned_memory scale tables", "parts of a report's page"),
