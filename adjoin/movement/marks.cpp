@@ -29,24 +29,28 @@ struct Keys : c10::TensorImpl {
 struct Marked {
   MarkedTensors* owner;
   size_t place;
+  int marks = 0;  // in this memory
 };
 
 class Known {
  public:
-  void insert(const at::Tensor& tensor, Marked marked) {
+  void insert(const c10::StorageImpl* memory, Marked marked) {
     const std::unique_lock lock(mutex_);
-    require(marked_.emplace(tensor.storage().unsafeGetStorageImpl(), marked).second,
+    const auto [at, is_new] = marked_.emplace(memory, marked);
+    require(is_new || (at->second.owner == marked.owner && at->second.place == marked.place),
             "Mark: expected tensors with memory of their own, got two that share it");
+    ++at->second.marks;
   }
-  void erase(const at::Tensor& tensor) {
+  void erase(const c10::StorageImpl* memory) {
     const std::unique_lock lock(mutex_);
-    marked_.erase(tensor.storage().unsafeGetStorageImpl());
+    const auto at = marked_.find(memory);
+    if (--at->second.marks == 0) marked_.erase(at);
   }
   /// With no owner where the tensor is no longer marked, as a view may outlive the mark.
   Marked find(const at::Tensor& tensor) const {
     const std::shared_lock lock(mutex_);
     const auto found = marked_.find(tensor.storage().unsafeGetStorageImpl());
-    return found == marked_.end() ? Marked{nullptr, 0} : found->second;
+    return found == marked_.end() ? Marked{nullptr, 0, 0} : found->second;
   }
 
  private:
@@ -114,14 +118,15 @@ TORCH_LIBRARY_IMPL(_, DeferredInit, library) {
 
 Unseen::Unseen() : guard_(kMark) {}
 
-Mark::Mark(at::Tensor tensor, MarkedTensors& owner, size_t place) : tensor_(std::move(tensor)) {
-  known().insert(tensor_, {&owner, place});
+Mark::Mark(at::Tensor tensor, MarkedTensors& owner, size_t place)
+    : tensor_(std::move(tensor)), memory_(tensor_.storage()) {
+  known().insert(memory_.unsafeGetStorageImpl(), {&owner, place});
   Keys::of(tensor_) = Keys::of(tensor_).add(kMark);
 }
 
 Mark::~Mark() {
   Keys::of(tensor_) = Keys::of(tensor_).remove(kMark);
-  known().erase(tensor_);
+  known().erase(memory_.unsafeGetStorageImpl());
 }
 
 }  // namespace adjoin

@@ -21,7 +21,7 @@ class MarkedTensors {
   virtual void write(size_t place, const std::string& operation) = 0;
 };
 
-/// Marks a tensor for as long as this lives: `owner` learns of operations on it and on its views, which operations of views make
+/// Marks a tensor for as long as this lives; tensors in one memory have one place: `owner` learns of operations on it and on its views, which operations of views make
 /// themselves. What reads the memory of the tensor through a pointer is not seen.
 ///
 /// The mark is a dispatch key of LibTorch above those of autograd and autocast, so backward, which keeps the tensor or its views, is
@@ -34,6 +34,7 @@ class Mark : NotCopied {
 
  private:
   at::Tensor tensor_;
+  c10::Storage memory_;  // which the tensor has while it is marked
 };
 
 /// While it lives, nobody learns of this thread's operations.

@@ -79,10 +79,6 @@ void Bucket::take_shards(const at::Tensor& mine, std::vector<at::Tensor>& tensor
     tensors[shard->parameter] = mine.narrow(0, before, shard->range.size());
 }
 
-bool travels_alone(const nn::Parameter& parameter) {
-  return parameter.tensor.numel() >= kTravelsAlone;
-}
-
 std::vector<Bucket> buckets_of(const std::vector<nn::Parameter>& parameters,
                                const std::function<int(const nn::Parameter&)>& kind) {
   std::vector<Bucket> buckets;
@@ -91,7 +87,7 @@ std::vector<Bucket> buckets_of(const std::vector<nn::Parameter>& parameters,
     const nn::Parameter& parameter = parameters[i];
     if (!is_trained(parameter)) continue;
     nn::copies_of(parameter);  // makes their group, in the order that all workers share
-    if (travels_alone(parameter))
+    if (parameter.tensor.numel() >= kTravelsAlone)
       buckets.emplace_back(parameters, std::vector<size_t>{i});
     else
       small[{nn::ranks_of_copies(parameter), parameter.tensor.scalar_type(), kind ? kind(parameter) : 0}].push_back(i);

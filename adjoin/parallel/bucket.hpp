@@ -45,9 +45,6 @@ class Bucket {
   std::vector<int64_t> sizes_;
 };
 
-/// Whether a parameter is so large that it has its own bucket.
-bool travels_alone(const nn::Parameter& parameter);
-
 /// The buckets of trained parameters: each large one has its own bucket, small ones of equal `kind` share buckets.
 std::vector<Bucket> buckets_of(const std::vector<nn::Parameter>& parameters,
                                const std::function<int(const nn::Parameter&)>& kind = nullptr);

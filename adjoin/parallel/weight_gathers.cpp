@@ -1,12 +1,11 @@
 #include "adjoin/parallel/weight_gathers.hpp"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/view_as_complex.h>
-#include <c10/util/ScopeExit.h>
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -26,14 +25,18 @@ void give_memory(const at::Tensor& whole) {
   if (whole.is_meta()) return;
   c10::StorageImpl* storage = whole.storage().unsafeGetStorageImpl();
   storage->clear_data_ptr_access_error_msg_();
-  storage->set_nbytes(0);
-  at::native::resize_bytes_cpu(storage, whole.nbytes());
+  storage->set_data_ptr(storage->allocator()->allocate(whole.nbytes()));
 }
 
 void take_memory(const at::Tensor& whole, const std::string& advice) {
   if (whole.is_meta()) return;
   c10::StorageImpl* storage = whole.storage().unsafeGetStorageImpl();
-  at::native::resize_bytes_cpu(storage, 0);
+  storage->clear_data_ptr_access_error_msg_();
+  at::DataPtr memory = storage->set_data_ptr(at::DataPtr(nullptr, storage->device()));
+  if (!storage->resizable()) {  // an array of numpy reads it, for as long as it likes
+    new at::DataPtr(std::move(memory));
+    storage->set_resizable(true);
+  }
   storage->release_data_and_set_meta_custom_data_ptr_error_msg_(
       "this weight is sharded over the ranks and has values only while " + advice);
   storage->set_nbytes(whole.nbytes());  // views of it check whether they fit
@@ -67,6 +70,7 @@ WeightGathers::WeightGathers(std::vector<nn::Parameter> weights, const std::vect
               .detach()
               .requires_grad_(whole_of.requires_grad());
       take_memory(whole_of, advice_);
+      marks_of_shards_.push_back(std::make_unique<Mark>(shard.tensor, changed_shards_, units_.size() - 1));
     }
   }
   mark();
@@ -75,7 +79,11 @@ WeightGathers::WeightGathers(std::vector<nn::Parameter> weights, const std::vect
 WeightGathers::~WeightGathers() = default;
 
 void WeightGathers::mark() {
-  for (size_t i = 0; i < weights_.size(); ++i) marks_.push_back(std::make_unique<Mark>(weights_[i].tensor, *this, i));
+  memory_.clear();
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    marks_.push_back(std::make_unique<Mark>(weights_[i].tensor, *this, i));
+    memory_.push_back(weights_[i].tensor.storage().unsafeGetStorageImpl());
+  }
 }
 
 std::vector<at::Tensor> WeightGathers::reals_of_members(const Unit& unit) const {
@@ -172,7 +180,8 @@ void WeightGathers::serve(const std::vector<int64_t>& of_ranks) {
   if (wanted != nullptr) {
     make_room(*wanted);
     packed = room_for(*wanted, /*is_wanted=*/true);
-    wanted->bucket.mine(packed).copy_(wanted->shards);
+    std::memcpy(wanted->bucket.mine(packed).mutable_data_ptr(), wanted->shards.const_data_ptr(),
+                wanted->shards.nbytes());  // unlike copy_ no change of the weight for autograd
     int64_t before = 0;
     for (int rank = 0; rank < group_.size(); ++rank) {
       const int64_t size = wanted->bucket.sizes()[static_cast<size_t>(rank)];
@@ -201,22 +210,45 @@ void WeightGathers::hold(const at::Tensor& weight) {
   held_.push_back(i);
 }
 
+void WeightGathers::free_if_unread(size_t unit) {
+  if (std::this_thread::get_id() == thread_ && units_[unit].is_whole && units_[unit].readers == 0) free(units_[unit]);
+  for (const size_t i : units_[unit].members) weights_[i].tensor.unsafeGetTensorImpl()->bump_version();
+}
+
 void WeightGathers::while_whole(const std::function<void()>& work) {
   for (size_t i = 0; i < units_.size(); ++i) {
     ++units_[i].readers;
     gather(i, /*is_wanted=*/true);
   }
   marks_.clear();
-  const auto end = c10::make_scope_exit([&] {
-    const at::NoGradGuard no_gradient;
-    for (Unit& unit : units_) {
-      unit.shards.copy_(unit.bucket.mine(unit.bucket.pack(reals_of_members(unit))));
-      --unit.readers;
-    }
-    mark();
-    release();
-  });
-  work();
+  try {
+    work();
+  } catch (...) {
+    take_what_was_written();
+    throw;
+  }
+  take_what_was_written();
+}
+
+void WeightGathers::take_what_was_written() {
+  const at::NoGradGuard no_gradient;
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    at::Tensor tensor = weights_[i].tensor;
+    require(
+        tensor.sizes() == weights_[i].layout.shape() && tensor.scalar_type() == shards_[i].tensor.scalar_type(), [&] {
+          return who_ + "::while_whole: '" + weights_[i].name + "' has another size or type now: make a new " + who_;
+        });
+    if (tensor.storage().unsafeGetStorageImpl() == memory_[i]) continue;
+    tensor.set_data(tensor.clone(at::MemoryFormat::Contiguous));  // something else may have what it was given
+    memory_[i] = tensor.storage().unsafeGetStorageImpl();
+    reals_[i] = reals_of(weights_[i]);
+  }
+  for (Unit& unit : units_) {
+    unit.shards.copy_(unit.bucket.mine(unit.bucket.pack(reals_of_members(unit))));
+    --unit.readers;
+  }
+  mark();
+  release();
 }
 
 void WeightGathers::note_update() const {

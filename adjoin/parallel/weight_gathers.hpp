@@ -45,6 +45,7 @@ class WeightGathers : public MarkedTensors, NotCopied {
   /// Keeps a weight whole until the next `release`. Throws: InvalidArgument for a tensor that is none of the weights
   void hold(const at::Tensor& weight);
   /// A collective: all weights are whole, and may be written to, while `work` runs; what it wrote to this rank's shards stays.
+  /// Throws: InvalidArgument, with its name, for a weight that `work` gave another size or type
   void while_whole(const std::function<void()>& work);
   /// Tells LibTorch that the values have changed, so that a backward through what was computed with earlier ones is refused.
   void note_update() const;
@@ -63,7 +64,21 @@ class WeightGathers : public MarkedTensors, NotCopied {
     int64_t last_read = 0;
   };
 
+  /// Learns of writes to shards: what is whole is then out of date.
+  class ChangedShards : public MarkedTensors {
+   public:
+    explicit ChangedShards(WeightGathers& gathers) : gathers_(gathers) {}
+    void begin_read(size_t) override {}
+    void end_read(size_t) noexcept override {}
+    void write(size_t unit, const std::string&) override { gathers_.free_if_unread(unit); }
+
+   private:
+    WeightGathers& gathers_;
+  };
+
   void mark();
+  void take_what_was_written();
+  void free_if_unread(size_t unit);
   void make_room(const Unit& wanted);
   at::Tensor room_for(const Unit& unit, bool is_wanted) const;
   void become_whole(Unit& unit, const at::Tensor& packed);
@@ -73,8 +88,10 @@ class WeightGathers : public MarkedTensors, NotCopied {
   std::vector<nn::Parameter> weights_, reals_, shards_;
   std::vector<Unit> units_;
   std::vector<size_t> unit_of_;  // of each weight
-  std::vector<std::unique_ptr<Mark>> marks_;
-  std::vector<size_t> held_;  // weights that a user reads
+  ChangedShards changed_shards_{*this};
+  std::vector<std::unique_ptr<Mark>> marks_, marks_of_shards_;
+  std::vector<const void*> memory_;  // of each weight
+  std::vector<size_t> held_;         // weights that a user reads
   Communicator group_;
   std::string who_, advice_;
   std::function<void(size_t)> want_;

@@ -80,8 +80,9 @@ void give_own_memory(const std::vector<nn::Parameter>& parameters, const std::st
                "' are different tensors in one memory; expected one tensor for both, or a memory for each";
       });
     }
-    const bool owns =
-        !tensor.is_neg() && !tensor.is_conj() && tensor.is_contiguous() && tensor.storage().nbytes() == tensor.nbytes();
+    const bool can_change = tensor.storage().resizable() && tensor.storage().allocator() != nullptr;
+    const bool owns = can_change && !tensor.is_neg() && !tensor.is_conj() && tensor.is_contiguous() &&
+                      tensor.storage().nbytes() == tensor.nbytes();
     if (!owns) tensor.set_data(tensor.clone(at::MemoryFormat::Contiguous));
   }
 }

@@ -35,16 +35,21 @@ class Weights::State {
   double backward(const at::Tensor& loss, int64_t samples, const Backward& options);
   Update step(const std::vector<at::Tensor>& of, const std::function<void()>& update, double clip);
   bool any(bool here) {
+    check_not_whole("any");
     end_forward();
     return largest_of_all(here ? 1 : 0, group_) != 0;
   }
   at::Tensor use(const at::Tensor& weight) {
+    check_not_whole("use");
     if (gathers_) gathers_->hold(weight);
     return weight;
   }
   void while_whole(const std::function<void()>& work) {
+    check_not_whole("while_whole");
     end_forward();
     if (!gathers_) return work();
+    is_whole_ = true;
+    const auto end = c10::make_scope_exit([&] { is_whole_ = false; });
     gathers_->while_whole(work);
     gathers_->note_update();
   }
@@ -54,8 +59,13 @@ class Weights::State {
     return tensors;
   }
 
-  const std::vector<nn::Parameter>& trained() const { return parts_; }
-  const std::vector<nn::Parameter>& parameters() const { return parameters_; }
+  /// What a caller may write into: what is whole would then be out of date.
+  const std::vector<nn::Parameter>& shown(const std::vector<nn::Parameter>& pieces) {
+    if (gathers_ && !is_whole_) gathers_->release();
+    return pieces;
+  }
+  const std::vector<nn::Parameter>& trained() { return shown(parts_); }
+  const std::vector<nn::Parameter>& parameters() { return shown(parameters_); }
   const Grid& grid() const { return grid_; }
 
  private:
@@ -65,6 +75,9 @@ class Weights::State {
   void run(const at::Tensor& loss, int64_t samples, double weight, const Backward& options);
   void end_forward();
   void check_unchanged() const;
+  void check_not_whole(const char* call) const {
+    require(!is_whole_, [&] { return who_ + "::" + call + ": expected it after while_whole, got it within"; });
+  }
   std::pair<double, double> sum_over_ranks();
   double norm_of(const std::vector<at::Tensor>& gradients) const;
 
@@ -82,6 +95,7 @@ class Weights::State {
   std::optional<GradientSums> sums_;
   std::optional<SharedOrder> forward_, backward_;
   SharedOrder* order_ = nullptr;  // of the pass that runs
+  bool is_whole_ = false;         // within while_whole
   bool awaits_last_ = false;      // whether gradients have been added up since the last backward with `last`
   int64_t samples_ = 0;           // of this rank, in the calls since the last update
   double losses_ = 0;
@@ -91,7 +105,8 @@ class Weights::State {
 Weights::State::State(torch::nn::Module& module, const Communicator& group, WeightsOptions options, std::string who)
     : who_(std::move(who)),
       module_(module),
-      group_(group),
+      // With calls of its own in stage 3, where another object's may come in between in another order on another rank.
+      group_(options.zero == 3 && group.size() > 1 ? group.subset(all_ranks(group.size())) : group),
       grid_(group, {{"dp", group.size()}}),
       options_(std::move(options)),
       parameters_(nn::parameters_of(module, grid_)),
@@ -114,7 +129,8 @@ Weights::State::State(torch::nn::Module& module, const Communicator& group, Weig
 void Weights::State::check(const std::vector<nn::Parameter>& all) const {
   require(options_.zero >= 0 && options_.zero <= 3,
           [&] { return who_ + ": expected zero from 0 to 3, got " + std::to_string(options_.zero); });
-  require(!options_.wire || at::isFloatingType(*options_.wire), [&] {
+  const auto is_known = [](at::ScalarType type) { return at::isFloatingType(type) && !c10::isFloat8Type(type); };
+  require(!options_.wire || is_known(*options_.wire), [&] {
     return who_ + ": expected a floating-point type as `wire`, got " + std::string(c10::toString(*options_.wire));
   });
   for (const nn::Parameter& parameter : all) {
@@ -203,6 +219,7 @@ double Weights::State::backward(const at::Tensor& loss, int64_t samples, const B
     return who_ + "::backward: expected the mean loss, a single number, got " +
            (loss.defined() ? c10::str(loss.sizes()) : std::string("an undefined tensor"));
   });
+  check_not_whole("backward");
   check_unchanged();
   bool done = false;
   const auto end = c10::make_scope_exit([&] {
@@ -286,12 +303,13 @@ std::pair<double, double> Weights::State::sum_over_ranks() {
 double Weights::State::norm_of(const std::vector<at::Tensor>& gradients) const {
   std::array<double, 1> squares{};
   for (const at::Tensor& gradient : gradients)
-    squares[0] += std::pow(at::linalg_vector_norm(gradient, 2, {}, false, at::kDouble).item<double>(), 2);
+    squares[0] += std::pow(at::linalg_vector_norm(reals_of(gradient), 2, {}, false, at::kDouble).item<double>(), 2);
   if (options_.zero > 0) group_.all_reduce(buffer(squares));
   return std::sqrt(squares[0]);
 }
 
 Update Weights::State::step(const std::vector<at::Tensor>& of, const std::function<void()>& update, double clip) {
+  check_not_whole("step");
   require(!awaits_last_,
           [&] { return who_ + "::step: expected a backward with last = true before it, got one with last = false"; });
   end_forward();
@@ -312,6 +330,7 @@ Update Weights::State::step(const std::vector<at::Tensor>& of, const std::functi
       update();
     if (gathers_) gathers_->note_update();
   }
+  for (const at::Tensor& tensor : of) tensor.mutable_grad().reset();
   return {.norm = norm, .skipped = !std::isfinite(norm)};
 }
 

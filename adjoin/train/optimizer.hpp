@@ -13,12 +13,10 @@ namespace adjoin::train {
 /// The rule that a configuration names.
 parallel::Rule rule_of(const Configuration& configuration);
 
-/// Which parameters' gradients are summed during backward (parallel::OptimizerOptions): in stage 2, and over several hosts in stage
-/// 1 with one micro-batch, where the sums then run beside backward. A weight that two segments share is excluded: the stages of a
-/// pipeline wait for each other, so its sum would never end.
+/// Which parameters' gradients are summed during backward (parallel::OptimizerOptions). A weight that two segments share is
+/// excluded: the stages of a pipeline wait for each other, so its sum would never end.
 std::function<bool(const nn::Parameter&)> sums_in_backward(const Configuration& configuration,
-                                                           std::span<const models::Segment> segments,
-                                                           bool spans_hosts = false);
+                                                           std::span<const models::Segment> segments);
 
 /// The optimizer that a configuration describes, for these parameters of a model with these segments. All `workers` call it;
 /// each may have other parameters.

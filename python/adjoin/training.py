@@ -47,11 +47,10 @@ class Weights:
     """
 
     def __init__(self, module, group, *, zero=1, overlap="automatic", wire=None, bucket_bytes=4 << 20, unit_bytes=1 << 20):
-        named = list(module.named_parameters())
-        tensors = [(name, tensor, False) for name, tensor in named]
+        tensors = [(name, tensor, False) for name, tensor in module.named_parameters()]
         tensors += [(name, tensor, True) for name, tensor in module.named_buffers()]
         self.module = module
-        self._known = named
+        self._known = {name: tensor for name, tensor, _ in tensors}
         self._weights = _adjoin.Weights(tensors, group, zero, overlap, wire, bucket_bytes, unit_bytes)
 
     def backward(self, mean_loss, samples, *, last=True, retain_graph=False):
@@ -59,9 +58,12 @@ class Weights:
 
         A rank without samples gives None. `last`: an update follows; else gradients only add up here.
         """
-        now = list(self.module.named_parameters())
-        if len(now) != len(self._known) or any(a[0] != b[0] or a[1] is not b[1] for a, b in zip(now, self._known)):
-            raise InvalidArgument(f"{type(self).__name__}: the module has other parameters than when {type(self).__name__} was made: make a new one")
+        now, who = {**dict(self.module.named_parameters()), **dict(self.module.named_buffers())}, type(self).__name__
+        if now.keys() != self._known.keys():
+            raise InvalidArgument(f"{who}: the module has other parameters or buffers than when {who} was made: make a new one")
+        for name, tensor in now.items():
+            if tensor is not self._known[name]:
+                raise InvalidArgument(f"{who}: '{name}' is another tensor than when {who} was made: change it in place, or make a new {who}")
         return self._weights.backward(mean_loss, samples, last, retain_graph)
 
     def step(self, optimizer, clip=0.0):
