@@ -14,6 +14,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/algorithm/catalogue.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "tests/support/every_operation.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/worlds.hpp"
 
@@ -36,48 +37,7 @@ bool is_one_a_host() {
 
 TEST(Begun, is_every_operation) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
-    const int n = world.size(), me = world.rank(), next = (me + 1) % n, previous = (me + n - 1) % n;
-    const auto all = static_cast<size_t>(n);
-    for (const size_t each : {0u, 3u, 3000u, 50000u}) {
-      const int64_t sum = n * (n - 1) / 2;
-      std::vector<int64_t> mine(each, me), got(each), got_too(each), total(each, me), reduced(each), told(each, me);
-      std::vector<int64_t> gathered(each * all), everything(each * all), scattered(each), spread(each * all, me),
-          block(each), exchanged(each * all);
-      Pendings begun;
-      {
-        const Counts counts(all, static_cast<int64_t>(each));  // which begun calls do not need
-        const Message messages[] = {{Message::Kind::send, next, buffer(mine), 1},
-                                    {Message::Kind::receive, previous, buffer(got_too), 1}};
-        const Begin begin = world.begin();
-        begun.push_back(begin.sendrecv(const_buffer(mine), next, buffer(got), previous));
-        begun.push_back(begin.exchange(messages));
-        begun.push_back(begin.barrier());
-        begun.push_back(begin.broadcast(buffer(told), n - 1));
-        begun.push_back(begin.reduce(const_buffer(mine), buffer(reduced), Reduction::sum, 0));
-        begun.push_back(begin.all_reduce(buffer(total)));
-        begun.push_back(begin.gather(const_buffer(mine), buffer(gathered), counts, 0));
-        begun.push_back(begin.scatter(const_buffer(spread), buffer(scattered), counts, n - 1));
-        begun.push_back(begin.all_gather(const_buffer(mine), buffer(everything), counts));
-        begun.push_back(begin.reduce_scatter(const_buffer(spread), buffer(block), counts));
-        begun.push_back(begin.all_to_all(const_buffer(spread), counts, buffer(exchanged), counts));
-      }
-      for (const auto& call : begun) call->wait();
-      for (const auto& call : begun) EXPECT_TRUE(call->done());
-      begun.front()->wait();  // again
-
-      std::vector<int64_t> in_order;
-      for (int r = 0; r < n; ++r) in_order.insert(in_order.end(), each, r);
-      EXPECT_EQ(got, std::vector<int64_t>(each, previous));
-      EXPECT_EQ(got_too, got);
-      EXPECT_EQ(told, std::vector<int64_t>(each, n - 1));
-      EXPECT_EQ(total, std::vector<int64_t>(each, sum));
-      EXPECT_EQ(scattered, std::vector<int64_t>(each, n - 1));
-      EXPECT_EQ(block, std::vector<int64_t>(each, sum));
-      EXPECT_EQ(everything, in_order);
-      EXPECT_EQ(exchanged, in_order);
-      EXPECT_EQ(reduced, me == 0 ? total : std::vector<int64_t>(each));
-      EXPECT_EQ(gathered, me == 0 ? in_order : std::vector<int64_t>(each * all));
-    }
+    for (const size_t each : {0u, 3u, 3000u, 50000u}) expect_every_operation(world, world.begin(), each, [] {});
   });
 }
 
