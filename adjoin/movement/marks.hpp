@@ -21,8 +21,8 @@ class MarkedTensors {
   virtual void write(size_t place, const std::string& operation) = 0;
 };
 
-/// Marks a tensor for as long as this lives; tensors in one memory have one place: `owner` learns of operations on it and on its views, which operations of views make
-/// themselves. What reads the memory of the tensor through a pointer is not seen.
+/// Marks a tensor for as long as this lives: `owner` learns of operations on it and on its views, which need no mark of their own.
+/// Tensors in one memory have one place. What reads the memory through a pointer is not seen.
 ///
 /// The mark is a dispatch key of LibTorch above those of autograd and autocast, so backward, which keeps the tensor or its views, is
 /// seen too. Gradients and results do not have it.

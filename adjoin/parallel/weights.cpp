@@ -11,6 +11,7 @@
 #include <array>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
@@ -115,12 +116,14 @@ Weights::State::State(torch::nn::Module& module, const Communicator& group, Weig
   broadcast_parameters(module, group);
   for (const nn::Parameter& parameter : parameters_)
     if (!parameter.is_buffer) (is_trained(parameter) ? trained_ : frozen_).push_back(parameter);
-  if (options_.zero > 0) give_own_memory(trained_, who_);
   if (options_.zero == 3) {
     cut_values();
   } else {
     const Members buckets = reversed_buckets(trained_, options_.bucket_bytes);
-    if (options_.zero > 0) shards_in_place_.emplace(trained_, buckets, group_, who_);
+    if (options_.zero > 0) {
+      give_own_memory(trained_, who_);
+      shards_in_place_.emplace(trained_, buckets, group_, who_);
+    }
     parts_ = shards_in_place_ ? shards_in_place_->parts() : trained_;
     make_sums(buckets);
   }
@@ -154,13 +157,13 @@ void Weights::State::cut_values() {
     if (!parameter.is_buffer) weights.push_back(parameter);
   give_own_memory(weights, who_);
   const Members units = units_of(module_, weights, options_.unit_bytes);
-  std::vector<int64_t> forward, backward;
+  std::vector<int64_t> forward(units.size()), backward;
+  std::iota(forward.begin(), forward.end(), int64_t{0});
   Members buckets;
   std::vector<size_t> place(weights.size());  // among trained ones
   for (size_t i = 0, next = 0; i < weights.size(); ++i) place[i] = is_trained(weights[i]) ? next++ : next;
   const int64_t count = std::ssize(units);
   for (int64_t unit = count; unit-- > 0;) {
-    forward.insert(forward.begin(), unit);
     backward.push_back(unit);
     std::vector<size_t> members;
     for (const size_t i : units[static_cast<size_t>(unit)])
@@ -351,15 +354,12 @@ Update Weights::step(const std::vector<at::Tensor>& of, const std::function<void
 Update Weights::step(torch::optim::Optimizer& optimizer, double clip) {
   require(dynamic_cast<torch::optim::LBFGS*>(&optimizer) == nullptr,
           "step: expected an optimizer that works element by element, got LBFGS, which needs whole gradients and "
-          "computes the loss "
-          "again");
+          "computes the loss again");
   std::vector<at::Tensor> of;
   for (const torch::optim::OptimizerParamGroup& group : optimizer.param_groups())
     of.insert(of.end(), group.params().begin(), group.params().end());
-  const Update update = step(
+  return step(
       of, [&] { optimizer.step(); }, clip);
-  optimizer.zero_grad();
-  return update;
 }
 bool Weights::any(bool here) const {
   return state_->any(here);

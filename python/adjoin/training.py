@@ -75,9 +75,7 @@ class Weights:
         if isinstance(optimizer, _torch.optim.LBFGS):
             raise InvalidArgument("step: expected an optimizer that works element by element, got LBFGS")
         parts = [part for group in optimizer.param_groups for part in group["params"]]
-        update = self._weights.step(parts, lambda: optimizer.step() and None, clip)
-        optimizer.zero_grad()
-        return update
+        return self._weights.step(parts, lambda: optimizer.step() and None, clip)
 
     def any(self, here):
         """Whether it is so on any rank."""
