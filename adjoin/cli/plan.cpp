@@ -24,7 +24,7 @@ plan::JobHosts placement_of(const PlanOptions& options) {
       return "--ranks " + std::to_string(*options.ranks) + ": the MPI job has " + std::to_string(mpi_job_size());
     });
     require(!options.hosts, "--hosts is for a plan without mpirun or srun, whose job has its own hosts");
-    if (mpi_job_size() % mpi_job_ranks_here() == 0) placement.hosts = mpi_job_size() / mpi_job_ranks_here();
+    placement.hosts = plan::hosts_of_job();
     return placement;
   }
   placement.hosts = options.hosts.value_or(1);

@@ -149,7 +149,10 @@ class Communicator::Begun final : public Pending {
  public:
   Begun(const Communicator& group, const Call& call) : group_(group), own_(call) {
     const Seen seen(state().observer.get(), own_.call);
-    running_ = state().backend->begin(own_.call);
+    // One that was begun before may have to wait until its rank does.
+    const auto runs = [](const Begun* other) { return other->running_ != nullptr; };
+    if (own_.call.only_sends() || std::ranges::all_of(state().shared->begun, runs))
+      running_ = state().backend->begin(own_.call);
     if (!own_.call.only_sends()) state().shared->begun.push_back(this);
     const std::lock_guard lock(state().pendings->mutex);
     state().pendings->all.push_back(this);

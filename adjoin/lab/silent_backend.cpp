@@ -29,7 +29,13 @@ void SilentBackend::run_collective(const Call& call) {
 
 std::shared_ptr<Backend> SilentBackend::subset(std::span<const int> ranks, const Call&) {
   const auto place = std::find(ranks.begin(), ranks.end(), rank_);
-  return std::make_shared<SilentBackend>(static_cast<int>(place - ranks.begin()), static_cast<int>(ranks.size()));
+  std::vector<int> hosts;
+  for (const int rank : ranks) hosts.push_back(hosts_[static_cast<size_t>(rank)]);
+  return std::make_shared<SilentBackend>(static_cast<int>(place - ranks.begin()), std::move(hosts));
+}
+
+bool SilentBackend::spans_hosts() const {
+  return std::ranges::any_of(hosts_, [this](int host) { return host != hosts_[0]; });
 }
 
 }  // namespace adjoin::lab

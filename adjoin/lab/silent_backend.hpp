@@ -3,6 +3,8 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "adjoin/comm/contract/backend.hpp"
 
@@ -13,17 +15,21 @@ namespace adjoin::lab {
 /// tensors without memory.
 class SilentBackend final : public Backend {
  public:
-  SilentBackend(int rank, int size) : rank_(rank), size_(size) {}
+  SilentBackend(int rank, int size) : SilentBackend(rank, std::vector<int>(static_cast<size_t>(size))) {}
+  /// `hosts`: the number of each rank's host.
+  SilentBackend(int rank, std::vector<int> hosts) : rank_(rank), hosts_(std::move(hosts)) {}
 
   int rank() const override { return rank_; }
-  int size() const override { return size_; }
+  int size() const override { return static_cast<int>(hosts_.size()); }
+  bool spans_hosts() const override;
   void exchange(std::span<const Message> messages, const Call& call) override;
   void run_collective(const Call& call) override;
   std::shared_ptr<Backend> subset(std::span<const int> ranks, const Call& call) override;
   void abort(std::string_view) noexcept override {}
 
  private:
-  int rank_, size_;
+  int rank_;
+  std::vector<int> hosts_;
 };
 
 }  // namespace adjoin::lab

@@ -53,7 +53,7 @@ at::Tensor ModelImpl::forward(at::Tensor x, const ForwardPass& pass, std::span<n
 }
 
 at::Tensor ModelImpl::run(size_t segment, const at::Tensor& x, const ForwardPass& pass, nn::KeyValueCache* cache,
-                          bool backward_follows) const {
+                          parallel::PlaceInStage place) const {
   const Segment& recipe = segments_[segment];
   const auto forward = [&recipe, &modules = modules_[segment], pass, cache](const std::vector<at::Tensor>& in) {
     return recipe.forward(modules, in[0], pass, cache);
@@ -61,7 +61,7 @@ at::Tensor ModelImpl::run(size_t segment, const at::Tensor& x, const ForwardPass
   const auto apply = [&](const at::Tensor& in) {
     return recipe.recomputes ? recomputed(forward, {in}) : forward({in});
   };
-  return sharded_.run(segment, x, apply, backward_follows);
+  return sharded_.run(segment, x, apply, place);
 }
 
 }  // namespace adjoin::models

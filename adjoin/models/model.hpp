@@ -27,9 +27,9 @@ class ModelImpl : public torch::nn::Module {
 
   /// `caches`: empty, or one for each segment.
   at::Tensor forward(at::Tensor x, const ForwardPass& pass, std::span<nn::KeyValueCache> caches = {}) const;
-  /// Runs one segment alone. `backward_follows`: its backward runs next, so gathered weights are kept for it.
+  /// Runs one segment alone.
   at::Tensor run(size_t segment, const at::Tensor& x, const ForwardPass& pass, nn::KeyValueCache* cache = nullptr,
-                 bool backward_follows = false) const;
+                 parallel::PlaceInStage place = {}) const;
   /// To call after a backward: releases the memory of weights that were gathered for it.
   void release_weights() const { sharded_.release(); }
 

@@ -30,12 +30,13 @@ Range shard_of(const at::Tensor& piece, int worker, int workers) {
 
 }  // namespace
 
-Bucket::Bucket(const std::vector<nn::Parameter>& parameters, std::vector<size_t> members)
-    : members_(std::move(members)), copies_(nn::copies_of(parameters[members_[0]])) {
-  for (int worker = 0; worker < copies_.size(); ++worker) {
+Bucket::Bucket(const std::vector<nn::Parameter>& parameters, std::vector<size_t> members, bool is_cut)
+    : members_(std::move(members)), copies_(nn::copies_of(parameters[members_[0]])), is_cut_(is_cut) {
+  const int shards = is_cut ? copies_.size() : 1;
+  for (int shard = 0; shard < shards; ++shard) {
     sizes_.push_back(0);
     for (const size_t i : members_) {
-      shards_.push_back({i, shard_of(parameters[i].tensor, worker, copies_.size())});
+      shards_.push_back({i, shard_of(parameters[i].tensor, shard, shards)});
       sizes_.back() += shards_.back().range.size();
     }
   }
@@ -68,19 +69,24 @@ void Bucket::unpack(const at::Tensor& packed, const std::vector<at::Tensor>& ten
 }
 
 at::Tensor Bucket::mine(const at::Tensor& packed) const {
-  const auto mine = sizes_.begin() + copies_.rank();
+  const auto mine = sizes_.begin() + place();
   return packed.narrow(0, std::accumulate(sizes_.begin(), mine, int64_t{0}), *mine);
 }
 
 void Bucket::take_shards(const at::Tensor& mine, std::vector<at::Tensor>& tensors) const {
-  const auto first = shards_.begin() + copies_.rank() * std::ssize(members_);
+  const auto first = shards_.begin() + place() * std::ssize(members_);
   int64_t before = 0;
   for (auto shard = first; shard != first + std::ssize(members_); before += (shard++)->range.size())
     tensors[shard->parameter] = mine.narrow(0, before, shard->range.size());
 }
 
 std::vector<Bucket> buckets_of(const std::vector<nn::Parameter>& parameters,
-                               const std::function<int(const nn::Parameter&)>& kind) {
+                               const std::function<int(const nn::Parameter&)>& kind,
+                               const std::function<bool(const nn::Parameter&)>& is_cut) {
+  const auto make = [&](std::vector<size_t> members) {
+    const bool cut = !is_cut || is_cut(parameters[members[0]]);
+    return Bucket(parameters, std::move(members), cut);
+  };
   std::vector<Bucket> buckets;
   std::map<std::tuple<std::vector<int>, at::ScalarType, int>, std::vector<size_t>> small;
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -88,11 +94,11 @@ std::vector<Bucket> buckets_of(const std::vector<nn::Parameter>& parameters,
     if (!is_trained(parameter)) continue;
     nn::copies_of(parameter);  // makes their group, in the order that all workers share
     if (parameter.tensor.numel() >= kTravelsAlone)
-      buckets.emplace_back(parameters, std::vector<size_t>{i});
+      buckets.push_back(make({i}));
     else
       small[{nn::ranks_of_copies(parameter), parameter.tensor.scalar_type(), kind ? kind(parameter) : 0}].push_back(i);
   }
-  for (auto& [key, members] : small) buckets.emplace_back(parameters, std::move(members));
+  for (auto& [key, members] : small) buckets.push_back(make(std::move(members)));
   return buckets;
 }
 

@@ -14,17 +14,19 @@ namespace adjoin::parallel {
 ///
 /// A packed bucket is a flat tensor: the shards (adjoin::sharded) of the first worker, one after another, then those of the
 /// next. A single tensor is packed as it is stored, without a copy. The functions take one tensor for each parameter from which
-/// all buckets were made, with its shape, and use those of this bucket's parameters.
+/// all buckets were made, with its shape, and use those of this bucket's parameters. In a bucket that is not cut each worker's
+/// shard is all there is.
 class Bucket {
  public:
-  Bucket(const std::vector<nn::Parameter>& parameters, std::vector<size_t> members);
+  Bucket(const std::vector<nn::Parameter>& parameters, std::vector<size_t> members, bool is_cut = true);
 
   /// The indices of its parameters.
   const std::vector<size_t>& members() const { return members_; }
   const Communicator& copies() const { return copies_; }
   /// The number of elements in each worker's shards, and in this worker's.
   const std::vector<int64_t>& sizes() const { return sizes_; }
-  int64_t size_here() const { return sizes_[static_cast<size_t>(copies_.rank())]; }
+  int64_t size_here() const { return sizes_[static_cast<size_t>(place())]; }
+  bool is_cut() const { return is_cut_; }
 
   at::Tensor pack(const std::vector<at::Tensor>& tensors) const;
   void unpack(const at::Tensor& packed, const std::vector<at::Tensor>& tensors) const;
@@ -39,15 +41,20 @@ class Bucket {
     Range range;  // range of the parameter's elements
   };
 
+  int place() const { return is_cut_ ? copies_.rank() : 0; }
+
   std::vector<size_t> members_;
   Communicator copies_;
+  bool is_cut_;
   std::vector<Shard> shards_;  // of all members, worker by worker
   std::vector<int64_t> sizes_;
 };
 
-/// The buckets of trained parameters: each large one has its own bucket, small ones of equal `kind` share buckets.
+/// The buckets of trained parameters: each large one has its own bucket, small ones of equal `kind` share buckets. Those
+/// for which `is_cut` is false, which then goes with the kind, are in buckets that are not cut.
 std::vector<Bucket> buckets_of(const std::vector<nn::Parameter>& parameters,
-                               const std::function<int(const nn::Parameter&)>& kind = nullptr);
+                               const std::function<int(const nn::Parameter&)>& kind = nullptr,
+                               const std::function<bool(const nn::Parameter&)>& is_cut = nullptr);
 
 /// The real and imaginary parts of a complex tensor as elements of their own, in the same memory; another tensor as it is.
 /// Optimizers work on them, as those of PyTorch do.

@@ -8,10 +8,10 @@
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -59,22 +59,25 @@ constexpr int64_t kAtOnce = 1 << 18;
 constexpr int64_t kMessage = 1 << 18;
 
 /// The bucket's parameters in the same order, in the buckets in which they are sent.
-std::vector<Bucket> messages_of(const Bucket& bucket, const std::vector<nn::Parameter>& parameters) {
-  if (bucket.copies().size() == 1 || bucket.members().size() == 1) return {bucket};
-  std::vector<Bucket> messages;
+std::vector<std::unique_ptr<BucketSum>> sums_of(const Bucket& bucket, const std::vector<nn::Parameter>& whole,
+                                                const std::vector<nn::Parameter>& in_reals, BucketSum::When when) {
+  std::vector<std::unique_ptr<BucketSum>> sums;
+  const auto add = [&](std::vector<size_t> members) {
+    sums.push_back(std::make_unique<BucketSum>(whole, Bucket(in_reals, std::move(members), bucket.is_cut()), when));
+  };
   std::vector<size_t> members;
   int64_t elements = 0;
   for (const size_t i : bucket.members()) {
-    const int64_t more = parameters[i].tensor.numel();
-    if (!members.empty() && elements + more > kMessage) {
-      messages.emplace_back(parameters, std::exchange(members, {}));
+    const int64_t more = in_reals[i].tensor.numel();
+    if (!members.empty() && elements + more > kMessage && bucket.copies().size() > 1) {
+      add(std::exchange(members, {}));
       elements = 0;
     }
     members.push_back(i);
     elements += more;
   }
-  messages.emplace_back(parameters, std::move(members));
-  return messages;
+  add(std::move(members));
+  return sums;
 }
 
 /// Calls `work` for parts of equal tensors, one after another.
@@ -91,15 +94,6 @@ void in_pieces(const FlatPiece& whole, const std::function<void(const FlatPiece&
 
 bool is_here(const nn::Parameter& parameter) {
   return parameter.layout.grid().cell_of(parameter.grid.world().rank()).has_value();
-}
-
-/// Whether this worker is the first of those that hold the parameter replicated.
-bool enters_norm(const nn::Parameter& parameter) {
-  const GridShape& grid = parameter.layout.grid();
-  const std::vector<int> coordinates = grid.coordinates(grid.cell_of(parameter.grid.world().rank()).value());
-  for (const std::string& axis : parameter.layout.axes(Kind::replicated))
-    if (coordinates[static_cast<size_t>(grid.axis_index(axis))] != 0) return false;
-  return true;
 }
 
 /// The workers of all parameters' layouts, ordered by rank.
@@ -123,6 +117,8 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, Optimizer
       options_(std::move(options)),
       parameters_(std::move(parameters)),
       steps_(at::full({}, 0, at::kLong)) {
+  require(options_.zero >= 0 && options_.zero <= 2,
+          [&] { return "Optimizer: expected zero from 0 to 2, got " + std::to_string(options_.zero); });
   const at::NoGradGuard no_gradient;
   std::erase_if(parameters_, [](const nn::Parameter& parameter) { return !is_trained(parameter); });
   if (!parameters_.empty()) grid_ = parameters_.front().grid;
@@ -144,22 +140,21 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, Optimizer
     in_reals.push_back(reals_of(parameter));
   }
   const auto decays = [](const nn::Parameter& parameter) { return parameter.tensor.dim() > 1; };
-  const auto is_summed = [&](const nn::Parameter& p) {
-    return options_.sums_in_backward && GradientShard::fits(p) && options_.sums_in_backward(p);
-  };
   const auto kind = [&](const nn::Parameter& real) {
     const auto index = static_cast<int>(&real - in_reals.data());
     const nn::Parameter& p = parameters_[static_cast<size_t>(index)];
-    if (is_summed(p)) return 16 + index;  // alone
-    return (takes_matrices(rule_, p) ? 8 : 0) + (p.tensor.is_complex() ? 4 : 0) + (enters_norm(p) ? 2 : 0) +
-           (decays(p) ? 1 : 0);
+    const BucketSum::When when = when_summed(p);
+    if (when == BucketSum::When::each_time) return 32 + index;  // alone
+    return (when == BucketSum::When::last_time ? 16 : 0) + (takes_matrices(rule_, p) ? 8 : 0) +
+           (p.tensor.is_complex() ? 4 : 0) + (enters_norm(p) ? 2 : 0) + (decays(p) ? 1 : 0);
   };
-  for (Bucket& bucket : buckets_of(in_reals, kind)) {
+  for (Bucket& bucket : buckets_of(in_reals, kind, [&](const nn::Parameter& real) {
+         return is_cut(parameters_[static_cast<size_t>(&real - in_reals.data())]);
+       })) {
     const nn::Parameter& first = parameters_[bucket.members()[0]];
     UpdateGroup& part =
         parts_.emplace_back(std::move(bucket), decays(first), enters_norm(first), takes_matrices(rule_, first));
-    part.messages = messages_of(part.bucket, in_reals);
-    if (is_summed(first)) part.shard = std::make_unique<GradientShard>(first);
+    part.sums = sums_of(part.bucket, parameters_, in_reals, when_summed(first));
   }
   workers_ = options_.workers ? *options_.workers : workers_of(parameters_);
   matrices_ = whole_matrices(parameters_, rule_);
@@ -170,10 +165,33 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, Optimizer
   make_moments(of_all_workers, rule_.moments, false);
 }
 
+BucketSum::When Optimizer::when_summed(const nn::Parameter& parameter) const {
+  const bool cuts = options_.zero == 2 && BucketSum::fits_each_time(parameter);
+  if (!(options_.sums_in_backward ? options_.sums_in_backward(parameter) : cuts)) return BucketSum::When::asked;
+  if (cuts) return BucketSum::When::each_time;
+  return nn::copies_of(parameter).backend()->spans_hosts() ? BucketSum::When::last_time : BucketSum::When::asked;
+}
+
+bool Optimizer::is_cut(const nn::Parameter& parameter) const {
+  return options_.zero > 0 || takes_matrices(rule_, parameter);
+}
+
+/// Whether this worker is the first of those that have the same of the summed gradient.
+bool Optimizer::enters_norm(const nn::Parameter& parameter) const {
+  const GridShape& grid = parameter.layout.grid();
+  const std::vector<int> coordinates = grid.coordinates(grid.cell_of(parameter.grid.world().rank()).value());
+  const auto is_first = [&](Kind kind) {
+    return std::ranges::all_of(parameter.layout.axes(kind), [&](const std::string& axis) {
+      return coordinates[static_cast<size_t>(grid.axis_index(axis))] == 0;
+    });
+  };
+  return is_first(Kind::replicated) && (is_cut(parameter) || is_first(Kind::copied));
+}
+
 void Optimizer::make_moments(const std::vector<nn::Parameter>& of_all_workers, const std::vector<std::string>& names,
                              bool of_matrices) {
   std::vector<Layout> layouts;
-  for (const nn::Parameter& of : of_all_workers) layouts.push_back(sharded(of.layout));
+  for (const nn::Parameter& of : of_all_workers) layouts.push_back(is_cut(of) ? sharded(of.layout) : of.layout);
   for (const std::string& moment : names) {
     std::vector<at::Tensor> shards(parameters_.size());
     for (UpdateGroup& part : parts_) {
@@ -217,30 +235,11 @@ Update Optimizer::step(double learning_rate, double loss_scale) {
   return {.norm = norm, .skipped = !is_finite};
 }
 
-/// Releases each gradient as soon as it is packed.
 std::vector<at::Tensor> Optimizer::reduced_gradients() {
-  std::vector<at::Tensor> whole(parameters_.size()), reduced;
-  for (const UpdateGroup& part : parts_) {
-    if (part.shard) {
-      parameters_[part.bucket.members()[0]].tensor.mutable_grad().reset();
-      reduced.push_back(part.shard->take());
-      continue;
-    }
+  std::vector<at::Tensor> reduced;
+  for (UpdateGroup& part : parts_) {
     std::vector<at::Tensor> shards;
-    for (const Bucket& message : part.messages) {
-      for (const size_t i : message.members()) {
-        at::Tensor& gradient = parameters_[i].tensor.mutable_grad();
-        require(!gradient.defined() || gradient.layout() == at::kStrided, [&] {
-          return "Optimizer: the gradient of '" + parameters_[i].name + "' is sparse; expected a dense one";
-        });
-        whole[i] = reals_of(gradient.defined() ? plain("Optimizer", gradient) : at::zeros_like(parameters_[i].tensor));
-        gradient.reset();
-      }
-      const at::Tensor packed = message.pack(whole), mine = message.mine(packed);
-      for (const size_t i : message.members()) whole[i].reset();
-      if (message.copies().size() > 1) message.copies().reduce_scatter(buffer(packed), buffer(mine), message.sizes());
-      shards.push_back(part.messages.size() == 1 ? mine : mine.clone());
-    }
+    for (const auto& sum : part.sums) shards.push_back(part.sums.size() == 1 ? sum->take() : sum->take().clone());
     reduced.push_back(shards.size() == 1 ? shards[0] : at::cat(shards));
   }
   return reduced;
@@ -276,12 +275,13 @@ void Optimizer::update(const UpdateGroup& part, const at::Tensor& gradient, doub
                        const std::vector<at::Tensor>& weights, std::vector<Gather>& gathers) const {
   const UpdateStep step{
       .number = steps_taken(), .rate = learning_rate, .decay = part.decays ? options_.weight_decay : 0.0};
-  const bool is_one = part.messages.size() == 1;
+  const bool is_one = part.sums.size() == 1;
   const at::Tensor all = is_one ? part.bucket.pack(weights) : at::Tensor(),
                    values = is_one ? part.bucket.mine(all) : at::empty({part.bucket.size_here()}, gradient.options());
   const auto in_turn = [&](const auto& work) {  // for each message, with its part of the values
     int64_t before = 0;
-    for (const Bucket& message : part.messages) {
+    for (const auto& sum : part.sums) {
+      const Bucket& message = sum->bucket();
       work(message, values.narrow(0, before, message.size_here()));
       before += message.size_here();
     }
@@ -297,12 +297,13 @@ void Optimizer::update(const UpdateGroup& part, const at::Tensor& gradient, doub
     const auto elements = std::reduce(message.sizes().begin(), message.sizes().end());
     const at::Tensor packed = is_one ? all : at::empty({elements}, mine.options());
     const Communicator& copies = message.copies();
-    if (is_one && copies.size() > 1 && copies.backend()->spans_hosts()) {  // beside the next update
+    const bool is_gathered = message.is_cut() && copies.size() > 1;
+    if (is_one && is_gathered && copies.backend()->spans_hosts()) {  // beside the next update
       gathers.push_back(
           {mine, packed, copies.begin().all_gather(buffer(mine), buffer(packed), message.sizes()), &message});
       return;
     }
-    if (copies.size() > 1) copies.all_gather(buffer(mine), buffer(packed), message.sizes());
+    if (is_gathered) copies.all_gather(buffer(mine), buffer(packed), message.sizes());
     message.unpack(packed, weights);
   });
 }

@@ -11,7 +11,7 @@
 #include "adjoin/comm/communicator.hpp"
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/parallel/bucket.hpp"
-#include "adjoin/parallel/gradient_shard.hpp"
+#include "adjoin/parallel/bucket_sum.hpp"
 #include "adjoin/parallel/update.hpp"
 
 namespace adjoin::parallel {
@@ -83,8 +83,13 @@ struct OptimizerOptions {
   double weight_decay = 0;      ///< for parameters with two dims or more; biases and norms do not decay
   double clip = 0;              ///< the largest norm of the global gradient; 0: no clipping
   bool compares_copies = true;  ///< whether the first step compares the copies of each weight
-  /// The parameters whose gradients are summed within backward, each time that backward has added to them, so that a worker
-  /// keeps only shards of these gradients (ZeRO stage 2). Applies to matrices that have copies. By default none.
+  /// What is divided among the workers that hold copies of a parameter (ZeRO's stages): 0 nothing, 1 the moments, 2 also the
+  /// gradients of matrices, which are summed each time that backward has added to them. What a rule solves as matrices is divided
+  /// in any case.
+  int zero = 1;
+  /// The parameters to which backward adds equally often on all workers that hold copies, and in one order. Only their gradients
+  /// are summed within backward: in stage 2; and where the copies are on several hosts, beside the rest of backward. By default
+  /// those of stage 2.
   std::function<bool(const nn::Parameter&)> sums_in_backward{};
   /// The workers over which the gradient's norm is computed; all of them call `step`. By default those of the parameters'
   /// layouts.
@@ -94,9 +99,8 @@ struct OptimizerOptions {
 /// Updates parameters with any layouts by a rule: sums each parameter's gradient over the workers that hold
 /// copies of it, and updates the copies alike.
 ///
-/// Each worker keeps only the moments of its shard of every parameter (ZeRO stage 1), and with `sums_in_backward` only the
-/// gradients of its shard (stage 2, GradientShard). Gradients are reduce-scattered, each worker updates its shard by the rule,
-/// and the new weights are gathered. All this is element by element, or of matrices that are whole meanwhile (MatrixRule), so the
+/// Each worker keeps only the moments of its shard of every parameter (ZeRO stage 1, OptimizerOptions::zero). Gradients are
+/// reduce-scattered, each worker updates its shard by the rule, and the new weights are gathered. All this is element by element, or of matrices that are whole meanwhile (MatrixRule), so the
 /// result does not depend on the number of workers.
 /// Cost:   2(P-1)/P of the parameters per step, as an all-reduce; in memory the rule's moments of 1/P of the parameters, in
 ///         whole rows
@@ -108,8 +112,8 @@ class Optimizer {
   /// same parameters in the same order; of parameters on other workers this one has no part, and for their moments it has
   /// tensors without elements.
   /// A complex parameter is updated as its real and imaginary parts; its moments are complex.
-  /// Throws: InvalidArgument for parameters of several element types (complex128 goes with float64), or on several sets of ranks,
-  ///         and for a rule of matrices where no parameter is one
+  /// Throws: InvalidArgument for parameters of several element types (complex128 goes with float64), or on several sets of ranks;
+  ///         for a rule of matrices where no parameter is one; for a parameter whose gradients another object sums within backward
   Optimizer(std::vector<nn::Parameter> parameters, Rule rule, OptimizerOptions options = {});
 
   /// Sums the gradients, which are those of a loss times `loss_scale`, clips them by their global norm, in which each element
@@ -138,11 +142,11 @@ class Optimizer {
   /// Parameters that are reduced, updated and gathered together.
   struct UpdateGroup {
     Bucket bucket;
-    bool decays = false;                     // whether weights decay
-    bool enters_norm = true;                 // on one of the ranks that have copies
-    bool has_matrices = false;               // which the rule updates in another way
-    std::unique_ptr<GradientShard> shard{};  // where gradients are summed within backward
-    std::vector<Bucket> messages{};  // the bucket's parameters in the same order, in the buckets in which they are sent
+    bool decays = false;        // whether weights decay
+    bool enters_norm = true;    // on one of the ranks that have copies
+    bool has_matrices = false;  // which the rule updates in another way
+    /// The bucket's parameters in the same order, in the buckets in which they are sent.
+    std::vector<std::unique_ptr<BucketSum>> sums{};
     std::vector<at::Tensor> moments{};  // for this worker's shards, flat
   };
 
@@ -156,6 +160,9 @@ class Optimizer {
   /// Makes these moments of all parameters that are, or are not, updated as matrices.
   void make_moments(const std::vector<nn::Parameter>& of_all_workers, const std::vector<std::string>& names,
                     bool of_matrices);
+  BucketSum::When when_summed(const nn::Parameter& parameter) const;
+  bool is_cut(const nn::Parameter& parameter) const;
+  bool enters_norm(const nn::Parameter& parameter) const;
   /// This worker's shards of the summed gradients, one tensor for each part.
   std::vector<at::Tensor> reduced_gradients();
   /// Where one worker finds a norm that is not finite, the result is not finite on any worker.

@@ -16,8 +16,8 @@
 namespace adjoin::parallel {
 namespace {
 
-bool is_cut(const nn::Parameter& parameter, size_t least_copies = 2) {
-  return !parameter.is_buffer && nn::ranks_of_copies(parameter).size() >= least_copies;
+bool is_cut(const nn::Parameter& parameter) {
+  return !parameter.is_buffer && nn::ranks_of_copies(parameter).size() > 1;
 }
 
 nn::Parameter cut(nn::Parameter whole) {
@@ -35,18 +35,19 @@ nn::Parameter shard_of(nn::Parameter whole) {
   return is_cut(whole) ? cut(std::move(whole)) : whole;
 }
 
-WeightShards::WeightShards(std::vector<nn::Parameter> whole, bool of_any_module) : parameters_(std::move(whole)) {
+WeightShards::WeightShards(std::vector<nn::Parameter> whole) : parameters_(std::move(whole)) {
   const at::NoGradGuard no_gradient;
   for (nn::Parameter& parameter : parameters_) {
     at::Tensor tensor = parameter.tensor;
-    const bool has_shards = is_cut(parameter, of_any_module ? 1 : 2);
+    const bool has_shards = is_cut(parameter);
     const bool owns_storage =
         !tensor.is_neg() && !tensor.is_conj() && tensor.is_contiguous() && tensor.storage().nbytes() == tensor.nbytes();
     if (has_shards && !owns_storage) tensor.set_data(tensor.clone(at::MemoryFormat::Contiguous));
     if (!parameter.initial && !tensor.is_meta()) broadcast_piece(parameter);
     if (!has_shards) continue;
     Weight& weight = weights_.emplace_back(Weight{tensor, {}, Bucket({parameter}, {0})});
-    if (is_trained(parameter)) weight.gradient = std::make_unique<GradientShard>(parameter, !of_any_module);
+    if (is_trained(parameter))
+      weight.gradient = std::make_unique<BucketSum>(std::vector{parameter}, weight.bucket, BucketSum::When::each_time);
     parameter = cut(std::move(parameter));
     weight.shard = parameter.tensor;
     weight.shard.view({-1}).copy_(weight.bucket.mine(tensor.view({-1})));
@@ -54,16 +55,44 @@ WeightShards::WeightShards(std::vector<nn::Parameter> whole, bool of_any_module)
   }
 }
 
+void WeightShards::give_all_memory() {
+  for (const Weight& weight : weights_) give_memory(weight.whole);  // of all of them, even where a gather fails
+}
+
 void WeightShards::gather() {
-  if (std::exchange(is_gathered_, true)) return;
   const at::NoGradGuard no_gradient;
-  for (const Weight& weight : weights_) give_memory(weight.whole);  // all of them, even where a gather fails
-  for (const Weight& weight : weights_)
-    weight.bucket.copies().all_gather(buffer(weight.shard), buffer(weight.whole), weight.bucket.sizes());
+  const Now before = std::exchange(now_, Now::whole);
+  if (before == Now::cut) give_all_memory();
+  for (Weight& weight : weights_) {
+    if (before == Now::cut)
+      weight.bucket.copies().all_gather(buffer(weight.shard), buffer(weight.whole), weight.bucket.sizes());
+    else if (weight.is_gathered_by)
+      std::exchange(weight.is_gathered_by, nullptr)->wait();
+  }
+}
+
+void WeightShards::begin_gather() {
+  if (now_ != Now::cut || bytes_ahead() == 0) return;
+  const at::NoGradGuard no_gradient;
+  now_ = Now::begun;
+  give_all_memory();
+  for (Weight& weight : weights_)
+    weight.is_gathered_by =
+        weight.bucket.copies().begin().all_gather(buffer(weight.shard), buffer(weight.whole), weight.bucket.sizes());
+}
+
+int64_t WeightShards::bytes_ahead() const {
+  const auto spans_hosts = [](const Weight& weight) { return weight.bucket.copies().backend()->spans_hosts(); };
+  int64_t bytes = 0;
+  if (std::ranges::any_of(weights_, spans_hosts))
+    for (const Weight& weight : weights_) bytes += static_cast<int64_t>(weight.whole.nbytes());
+  return bytes;
 }
 
 void WeightShards::release() {
-  if (!std::exchange(is_gathered_, false)) return;
+  if (now_ == Now::cut) return;
+  gather();  // where it was begun and nothing has used it
+  now_ = Now::cut;
   for (const Weight& weight : weights_) take_memory(weight.whole, kAdvice);
 }
 
@@ -71,27 +100,14 @@ bool WeightShards::holds(const at::Tensor& tensor) const {
   return std::ranges::any_of(weights_, [&](const Weight& weight) { return weight.whole.is_alias_of(tensor); });
 }
 
-void WeightShards::sum_gradients() {
-  for (const Weight& weight : weights_)
-    if (weight.gradient) weight.gradient->sum();
-}
-
-void WeightShards::take_gradients(double factor) {
+void WeightShards::take_gradients() {
   const at::NoGradGuard no_gradient;
   for (const Weight& weight : weights_) {
     if (!weight.gradient || !weight.gradient->has()) continue;
     // Not a view of the sum: an optimizer's zero_grad could not detach the gradient of a view.
     const at::Tensor sum = at::_unsafe_view(weight.gradient->take(), weight.shard.sizes());
-    if (factor != 1) sum.mul_(factor);
     at::Tensor& gradient = weight.shard.mutable_grad();
     gradient = gradient.defined() ? gradient.add_(sum) : sum;
-  }
-}
-
-void WeightShards::forget_gradients() {
-  for (const Weight& weight : weights_) {
-    weight.whole.mutable_grad().reset();
-    if (weight.gradient && weight.gradient->has()) weight.gradient->take();
   }
 }
 
@@ -100,8 +116,7 @@ void WeightShards::leave_gradients() {
 }
 
 at::Tensor ShardedSegments::run(size_t segment, const at::Tensor& x,
-                                const std::function<at::Tensor(const at::Tensor&)>& forward,
-                                bool backward_follows) const {
+                                const std::function<at::Tensor(const at::Tensor&)>& forward, PlaceInStage place) const {
   const auto& mine = segments_[segment];
   if (mine.empty()) return forward(x);
   const auto edge_of = [](const at::Tensor& tensor) {
@@ -109,28 +124,24 @@ at::Tensor ShardedSegments::run(size_t segment, const at::Tensor& x,
   };
   const torch::autograd::Edge before = edge_of(x);
   for (const auto& part : mine) part->gather();
+  if (!place.is_last)
+    for (const auto& part : segments_[segment + 1]) part->begin_gather();
   at::Tensor y = forward(x);
   if (std::ranges::any_of(mine, [&](const auto& part) { return part->holds(y); })) y = y.clone();  // those are freed
   // A segment that returns its input has no backward, and its hook would release the weights of the previous segment.
   const bool has_backward = y.requires_grad() && !(edge_of(y) == before);
-  if (!has_backward || !backward_follows)
+  if (!has_backward || !place.backward_follows)
     for (const auto& part : mine) part->release();
   if (has_backward)
-    y.register_hook([this, &mine](const at::TensorBase&) {
+    y.register_hook([this, &mine, segment, place](const at::TensorBase&) {
       for (const auto& others : segments_)
         for (const auto& part : others)
-          if (std::ranges::find(mine, part) == mine.end()) {
-            part->sum_gradients();  // all of them: the nodes of a segment run before those of the previous segment
-            part->release();
-          }
+          if (std::ranges::find(mine, part) == mine.end()) part->release();
       for (const auto& part : mine) part->gather();
+      if (!place.is_first)
+        for (const auto& part : segments_[segment - 1]) part->begin_gather();
     });
   return y;
-}
-
-void ShardedSegments::sum_gradients() const {
-  for (const auto& parts : segments_)
-    for (const auto& part : parts) part->sum_gradients();
 }
 
 void ShardedSegments::release() const {

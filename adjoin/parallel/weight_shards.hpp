@@ -9,7 +9,7 @@
 
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/parallel/bucket.hpp"
-#include "adjoin/parallel/gradient_shard.hpp"
+#include "adjoin/parallel/bucket_sum.hpp"
 
 namespace adjoin::parallel {
 
@@ -25,11 +25,9 @@ namespace adjoin::parallel {
 class WeightShards {
  public:
   /// Called by all workers of the parameters' grids. Values that a module initialised itself are replaced by those of the first
-  /// worker. `of_any_module`: gradients wait for `sum_gradients`, which sums them in the order of the parameters, as other
-  /// modules may reach them in a different order on each worker. Parameters of which this worker has the only copy then have a
-  /// shard too, which is the whole parameter, so that one worker does the same as several.
+  /// worker.
   /// Throws: InvalidArgument for a parameter whose gradients another optimizer sums within backward
-  explicit WeightShards(std::vector<nn::Parameter> whole, bool of_any_module = false);
+  explicit WeightShards(std::vector<nn::Parameter> whole);
 
   /// Shards in place of the parameters that have copies, in the order of the parameters: an optimizer updates them, and a
   /// checkpoint stores them.
@@ -37,19 +35,18 @@ class WeightShards {
 
   /// Makes the whole tensors available, unless they are; called by all workers that hold copies.
   void gather();
+  /// Begins that where workers with copies are on several hosts, unless it is done or begun; `gather` then waits.
+  void begin_gather();
+  /// The bytes that `begin_gather` allocates.
+  int64_t bytes_ahead() const;
   /// Frees the memory of the whole tensors; what autograd keeps of them is valid again after the next `gather`.
   void release();
 
   /// Whether a tensor is one of the whole tensors, or a view of one.
   bool holds(const at::Tensor& tensor) const;
 
-  /// Sums what backward has added and no hook has summed; called by all workers that hold copies.
-  void sum_gradients();
-  /// Adds the sums that backward has left, times `factor`, to `.grad` of the shards; where it has left none, `.grad` does not
-  /// change.
-  void take_gradients(double factor = 1);
-  /// Drops these sums, and the unsummed gradients of a backward that failed.
-  void forget_gradients();
+  /// Adds the sums that backward has left to `.grad` of the shards; where it has left none, `.grad` does not change.
+  void take_gradients();
   /// The bytes of these sums.
   int64_t gradient_bytes() const;
   /// From now on nothing is summed: what backward adds stays in `.grad` of the whole tensors. For measurements of one part of a
@@ -60,27 +57,33 @@ class WeightShards {
   struct Weight {
     at::Tensor whole, shard;
     Bucket bucket;
-    std::unique_ptr<GradientShard> gradient = {};  // none where the weight is not trained
+    std::unique_ptr<BucketSum> gradient = {};  // none where the weight is not trained
+    std::unique_ptr<Pending> is_gathered_by{};
   };
+  void give_all_memory();
 
   std::vector<nn::Parameter> parameters_;
   std::vector<Weight> weights_;
-  bool is_gathered_ = false;
+  enum class Now : uint8_t { cut, begun, whole } now_ = Now::cut;
 };
 
-/// Segments that run one after another, forward and backward; only one at a time has its whole weights.
+/// The place of a segment in a stage of a pipeline.
+struct PlaceInStage {
+  bool is_first = true, is_last = true;
+  bool backward_follows = false;  ///< its own backward runs next, so its weights stay gathered
+};
+
+/// Segments that run one after another, forward and backward; only one at a time has its whole weights, and where workers with
+/// copies are on several hosts also the one that its stage runs next, whose weights are fetched meanwhile.
 class ShardedSegments {
  public:
   /// Adds the next segment, which may have no weights. Several segments may share weights.
   void add(std::vector<std::shared_ptr<WeightShards>> weights) { segments_.push_back(std::move(weights)); }
 
-  /// Returns `forward(x)`, with the weights of a segment gathered for it, and again before its backward. If `backward_follows`,
-  /// they stay gathered between the two. Called by all ranks, whose backward must go through the same segments. This object
-  /// must outlive that backward.
+  /// Returns `forward(x)`, with the weights of a segment gathered for it, and again before its backward. Called by all ranks, whose
+  /// backward must go through the same segments. This object must outlive that backward.
   at::Tensor run(size_t segment, const at::Tensor& x, const std::function<at::Tensor(const at::Tensor&)>& forward,
-                 bool backward_follows = false) const;
-  /// Sums the gradients that exist and are not summed yet.
-  void sum_gradients() const;
+                 PlaceInStage place = {}) const;
   /// Frees the memory of weights that are still gathered, as those of the last segment are after a backward.
   void release() const;
 

@@ -7,6 +7,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/launch.hpp"
+#include "adjoin/plan/job.hpp"
 #include "adjoin/plan/planned_samples.hpp"
 #include "adjoin/plan/step_plan.hpp"
 #include "adjoin/store/messages.hpp"
@@ -30,14 +31,17 @@ void dry_run(const Configuration& given, const TaskMaker& make, bool as_json) {
   beginning_of(configuration, *task, make);
   if (mpi_job_rank() != 0) return;
   const std::vector<int64_t> samples = longest_samples(configuration, *task);
-  const std::vector<RankPlan> ranks = plan_step(configuration, *task, samples);
+  const auto planned = [&](nn::AssumedExperts::Rows routing) {
+    return plan_step(configuration, *task, samples, routing, hosts_of_job());
+  };
+  const std::vector<RankPlan> ranks = planned(nn::AssumedExperts::Rows::even);
   int64_t rows = 0;
   for (const RankPlan& rank : ranks) rows = std::max(rows, rank.rows);
   say("a rank goes through at most " + grouped(rows) + " tokens at once");
   if (configuration.pp > 1 && !as_json) print_stages(std::cout, stages_of(configuration, task->segments()));
   int64_t of_full_experts = 0;
   if (configuration.ep > 1)
-    for (const RankPlan& rank : plan_step(configuration, *task, samples, nn::AssumedExperts::Rows::here))
+    for (const RankPlan& rank : planned(nn::AssumedExperts::Rows::here))
       of_full_experts = std::max(of_full_experts, rank.highest);
   if (!as_json) return print_plan(std::cout, ranks, of_full_experts);
   nlohmann::ordered_json json{{"layout", layout_text(configuration)}, {"largest_micro_batch", rows}};

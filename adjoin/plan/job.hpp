@@ -16,6 +16,9 @@ struct JobHosts {
   int64_t ranks_a_host() const { return ranks / hosts; }
 };
 
+/// The hosts of the job that this process belongs to, if each has the same number of its ranks; otherwise, or without a job, 1.
+int64_t hosts_of_job();
+
 /// Keeps MPI initialised while a job makes plans, checks them and trains; does nothing outside of a job. All processes of the
 /// job make and destroy it together.
 class JobSession {

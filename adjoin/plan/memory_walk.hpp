@@ -51,7 +51,8 @@ class MemoryWalk {
       const SegmentNeeds& needs = *stage.segments[i];
       const bool again = has_gradients(stage.first + i);
       if (action != pipeline::Kind::weight) {
-        highest_ = std::max(highest_, live_ + (again ? needs.backward_again : needs.backward));
+        const int64_t ahead = i > 0 ? stage.segments[i - 1]->ahead : 0;
+        highest_ = std::max(highest_, live_ + ahead + (again ? needs.backward_again : needs.backward));
         keep(needs.retained - needs.kept);
       } else {
         highest_ = std::max(highest_, live_ + (again ? needs.weight_gradients_again : needs.weight_gradients));
@@ -67,9 +68,10 @@ class MemoryWalk {
 
  private:
   void forward(const StageNeeds& stage) {
-    for (const SegmentNeeds* needs : stage.segments) {
-      highest_ = std::max(highest_, live_ + needs->forward);
-      keep(needs->kept);
+    for (size_t i = 0; i < stage.segments.size(); ++i) {
+      const int64_t ahead = i + 1 < stage.segments.size() ? stage.segments[i + 1]->ahead : 0;
+      highest_ = std::max(highest_, live_ + ahead + stage.segments[i]->forward);
+      keep(stage.segments[i]->kept);
     }
   }
   void keep(int64_t bytes) {

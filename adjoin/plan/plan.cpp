@@ -88,7 +88,8 @@ class Planner {
   Planner(const Configuration& base, const train::TaskMaker& make, const PlanRequest& request)
       : tasks_(alone(base), make),
         workbench_(base, request.placement, request.measuring_seconds, request.tolerance, request.measures_anew),
-        timer_(std::bind_front(&Workbench::segment, &workbench_)),
+        memory_({}, request.placement.hosts),
+        timer_(std::bind_front(&Workbench::segment, &workbench_), request.placement.hosts),
         longest_(longest_samples(base, tasks_.base())),
         lengths_(tasks_.base().lengths(data::Part::train)),
         timed_samples_(samples_of(kTimedTokens, lengths_)) {}

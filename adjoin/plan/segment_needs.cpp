@@ -18,7 +18,7 @@
 #include "adjoin/movement/peak_memory.hpp"
 #include "adjoin/movement/postponed.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
-#include "adjoin/parallel/gradient_shard.hpp"
+#include "adjoin/parallel/bucket_sum.hpp"
 #include "adjoin/plan/skipped_products.hpp"
 #include "adjoin/train/autocast.hpp"
 #include "adjoin/train/trainer.hpp"
@@ -49,18 +49,21 @@ models::Model made(const SegmentTrial& trial) {
   return model;
 }
 
-using GradientShards = std::vector<std::unique_ptr<parallel::GradientShard>>;
+using Sums = std::vector<std::unique_ptr<parallel::BucketSum>>;
 
-GradientShards shards_of(const models::Model& model, const std::set<std::string>& summed) {
-  GradientShards shards;
+Sums sums_in_backward_of(const models::Model& model, const std::set<std::string>& summed) {
+  using parallel::BucketSum;
+  Sums sums;
   for (const nn::Parameter& parameter : parameters_of(model))
-    if (summed.contains(parameter.name)) shards.push_back(std::make_unique<parallel::GradientShard>(parameter));
-  return shards;
+    if (summed.contains(parameter.name))
+      sums.push_back(std::make_unique<BucketSum>(
+          std::vector{parameter}, parallel::Bucket({parallel::reals_of(parameter)}, {0}), BucketSum::When::each_time));
+  return sums;
 }
 
-int64_t bytes_of_gradients(const models::Model& model, const GradientShards& shards) {
+int64_t bytes_of_gradients(const models::Model& model, const Sums& sums) {
   int64_t bytes = 0;
-  for (const auto& shard : shards) bytes += shard->bytes();
+  for (const auto& sum : sums) bytes += sum->bytes();
   for (const auto& [part, of_part] : model->shards()) bytes += of_part->gradient_bytes();
   for (const at::Tensor& weight : model->parameters())
     if (weight.grad().defined()) bytes += static_cast<int64_t>(weight.grad().nbytes());
@@ -70,11 +73,11 @@ int64_t bytes_of_gradients(const models::Model& model, const GradientShards& sha
 /// The segment's output.
 at::Tensor output_of(const SegmentTrial& trial, const models::Model& model, const at::Tensor& x) {
   const Autocast autocast(trial.configuration.precision);
-  return model->run(0, x, trial.batch.pass, nullptr, trial.backward_follows);
+  return model->run(0, x, trial.batch.pass, nullptr, {.backward_follows = trial.backward_follows});
 }
 
 /// What a pass needs, forward and back, of a model which may have gradients already.
-SegmentNeeds needs_of_pass(const SegmentTrial& trial, const models::Model& model, const GradientShards& shards,
+SegmentNeeds needs_of_pass(const SegmentTrial& trial, const models::Model& model, const Sums& sums,
                            PeakMemory& memory) {
   const int64_t before = memory.current_bytes();
   SegmentNeeds needs;
@@ -105,13 +108,17 @@ SegmentNeeds needs_of_pass(const SegmentTrial& trial, const models::Model& model
   model->release_weights();
   y.reset();
   x.reset();
-  const int64_t left = memory.current_bytes() - bytes_of_gradients(model, shards);
+  const auto without_gradients = [&] {
+    const int64_t gradients = bytes_of_gradients(model, sums);  // which finishes sums
+    return memory.current_bytes() - gradients;
+  };
+  const int64_t left = without_gradients();
   memory.reset_peak();
   const int64_t before_weights = memory.current_bytes();
   postponed.compute();
   needs.weight_gradients = memory.peak_bytes() - before_weights;
   // What is in memory now besides the gradients is kept for all segments of the micro-batch: it was derived from its rows.
-  const int64_t of_rows = memory.current_bytes() - bytes_of_gradients(model, shards);
+  const int64_t of_rows = without_gradients();
   needs.kept = waiting - of_rows;
   needs.retained = left - of_rows;
   for (const std::string& part : trial.summed_earlier)
@@ -220,24 +227,35 @@ void PlannedCalls::begin(const Call& call) {
   calls.push_back({call.collective, call.size, call.bytes(), last - first + 1, call.collective ? 1 : sent});
 }
 
-SilentRank::SilentRank(const GridSizes& sizes, int rank)
-    : grid(Communicator(std::make_shared<lab::SilentBackend>(rank, static_cast<int>(sizes.ranks())), calls),
+namespace {
+
+std::vector<int> hosts_of_ranks(int64_t ranks, int64_t hosts) {
+  std::vector<int> host_of;
+  for (int64_t rank = 0; rank < ranks; ++rank) host_of.push_back(static_cast<int>(rank * hosts / ranks));
+  return host_of;
+}
+
+}  // namespace
+
+SilentRank::SilentRank(const GridSizes& sizes, int rank, int64_t hosts)
+    : grid(Communicator(std::make_shared<lab::SilentBackend>(rank, hosts_of_ranks(sizes.ranks(), hosts)), calls),
            sizes.shape()) {}
 
 SegmentNeeds measure(const SegmentTrial& trial) {
   const SkippedProducts skipped;
   PeakMemory memory;
   const models::Model model = made(trial);
-  const GradientShards shards = shards_of(model, trial.summed);
+  const Sums sums = sums_in_backward_of(model, trial.summed);
   for (const std::string& part : trial.summed_earlier) model->shards().at(part)->leave_gradients();
-  SegmentNeeds needs = needs_of_pass(trial, model, shards, memory), again = needs;
+  SegmentNeeds needs = needs_of_pass(trial, model, sums, memory), again = needs;
   if (trial.configuration.microbatches > 1) {
     for (const std::string& part : trial.summed_earlier)  // which are summed after each micro-batch
       for (const at::Tensor& weight : model->named_children()[part]->parameters()) weight.mutable_grad().reset();
-    again = needs_of_pass(trial, model, shards, memory);
+    again = needs_of_pass(trial, model, sums, memory);
   }
   needs.backward_again = again.backward;
   needs.weight_gradients_again = again.weight_gradients;
+  for (const auto& [part, shards] : model->shards()) needs.ahead += shards->bytes_ahead();
   return needs;
 }
 

@@ -28,7 +28,8 @@ struct SilentRank {
   Grid grid;
   int64_t rows = 0;  ///< of its largest micro-batch
 
-  SilentRank(const train::GridSizes& sizes, int rank);
+  /// The ranks of a host are neighbours, the same number on each.
+  SilentRank(const train::GridSizes& sizes, int rank, int64_t hosts = 1);
 };
 
 /// What a segment needs of a rank for one micro-batch, forward and back. Memory is in bytes of tensors.
@@ -45,6 +46,7 @@ struct SegmentNeeds {
   size_t forward_calls = 0;  ///< the first of the calls, those in forward
   SegmentSeconds seconds{};  ///< if a clock measures them
   at::Tensor output{};       ///< has the shape and type of its output, without memory
+  int64_t ahead = 0;         ///< bytes of its weights where they are gathered while its neighbour runs
   int64_t tally = 0;         ///< how many numbers the task's tally has, for the last segment
 };
 

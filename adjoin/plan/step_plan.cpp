@@ -16,7 +16,7 @@
 #include "adjoin/base/hash.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/movement/peak_memory.hpp"
-#include "adjoin/parallel/gradient_shard.hpp"
+#include "adjoin/parallel/bucket_sum.hpp"
 #include "adjoin/parallel/weight_shards.hpp"
 #include "adjoin/partition/layout.hpp"
 #include "adjoin/plan/measured_segments.hpp"
@@ -110,7 +110,7 @@ struct PlannedRun {
 OptimizerNeeds needs_of_optimizer(const PlannedRun& run, std::vector<nn::Parameter> parameters, PlannedCalls& calls) {
   const Configuration& c = run.configuration;
   const PeakMemory memory;
-  const auto is_summed = sums_in_backward(c, run.stages.segments);
+  const auto keeps_shard = keeps_shard_of_gradient(c, run.stages.segments);
   int64_t largest = 0;
   for (const nn::Parameter& parameter : parameters) largest = std::max(largest, parameter.tensor.numel());
   const at::Tensor zeros = shared_zeros(largest, tensor_options(c).dtype().toScalarType());
@@ -118,8 +118,7 @@ OptimizerNeeds needs_of_optimizer(const PlannedRun& run, std::vector<nn::Paramet
     if (parameter.is_buffer || !parameter.tensor.requires_grad()) continue;
     const auto shape = parameter.tensor.sizes().vec();
     parameter.tensor = zeros.narrow(0, 0, parameter.tensor.numel()).view(shape).detach().requires_grad_(true);
-    if (!is_summed || !is_summed(parameter) || !parallel::GradientShard::fits(parameter))
-      parameter.tensor.mutable_grad() = as_allocated(zeros, shape);
+    if (!keeps_shard(parameter)) parameter.tensor.mutable_grad() = as_allocated(zeros, shape);
   }
   parallel::Rule rule = rule_of(c);
   int64_t updated = 0;
@@ -137,7 +136,10 @@ OptimizerNeeds needs_of_optimizer(const PlannedRun& run, std::vector<nn::Paramet
   }
   const Communicator world = parameters.front().grid.world();
   parallel::Optimizer optimizer(std::move(parameters), std::move(rule),
-                                {.compares_copies = false, .sums_in_backward = is_summed, .workers = world});
+                                {.compares_copies = false,
+                                 .zero = zero_of_updates(c),
+                                 .sums_in_backward = sums_in_backward(c, run.stages.segments),
+                                 .workers = world});
   calls.calls.clear();
   optimizer.step(0);
   return {optimizer.moment_bytes(), memory.peak_bytes(), updated, solved, std::exchange(calls.calls, {})};
@@ -153,7 +155,7 @@ struct EqualRanks {
 
   EqualRanks(const PlannedRun& run, const Grid& grid)
       : model(model_here(run.stages, grid, tensor_options(run.configuration).device(at::kMeta))) {
-    const auto is_summed = sums_in_backward(run.configuration, run.stages.segments);
+    const auto keeps_shard = keeps_shard_of_gradient(run.configuration, run.stages.segments);
     const std::vector<nn::Parameter> whole = parameters_here(run.stages, model, grid),
                                      kept = parameters_here(run.stages, model, grid, shards_weights(run.configuration));
     for (size_t i = 0; i < kept.size(); ++i) {
@@ -164,7 +166,7 @@ struct EqualRanks {
       weights.parameters += whole[i].tensor.numel();
       weights.weights += bytes;
       int64_t& gradient = gradients[whole[i].tensor.unsafeGetTensorImpl()] = bytes;
-      if (is_summed && is_summed(parameter) && parallel::GradientShard::fits(parameter)) {
+      if (keeps_shard(parameter)) {
         gradient = static_cast<int64_t>(parallel::shard_of(parameter).tensor.nbytes());
         summed.insert(parameter.name);
       }
@@ -271,12 +273,13 @@ std::vector<int64_t> layout_of_models(const Configuration& c, const Stages& stag
 
 struct StepPlanner::Measured {
   SegmentClock clock;
+  int64_t hosts;
   std::map<nn::AssumedExperts::Rows, KnownNeeds> needs{};
   std::map<std::vector<int64_t>, std::map<std::pair<int, int>, EqualRanks>> models{};  // by coordinates along pp and tp
 };
 
-StepPlanner::StepPlanner(SegmentClock clock)
-    : measured_(std::make_unique<Measured>(Measured{.clock = std::move(clock)})) {}
+StepPlanner::StepPlanner(SegmentClock clock, int64_t hosts)
+    : measured_(std::make_unique<Measured>(Measured{.clock = std::move(clock), .hosts = hosts})) {}
 StepPlanner::~StepPlanner() = default;
 
 SegmentSeconds& SegmentSeconds::operator+=(const SegmentSeconds& other) {
@@ -305,7 +308,7 @@ std::vector<RankPlan> StepPlanner::plan(const Configuration& configuration, cons
   std::vector<int> numbers(wanted.begin(), wanted.end());
   for (int number = 0; wanted.empty() && number < world; ++number) numbers.push_back(number);
   for (const int number : numbers) {
-    SilentRank& rank = ranks.emplace_back(grid_sizes(configuration), number);
+    SilentRank& rank = ranks.emplace_back(grid_sizes(configuration), number, measured_->hosts);
     for (const MicroBatch& batch : batches.of(rank.grid)) rank.rows = std::max(rank.rows, batch.input.size(0));
     optimizers.push_back(model_of(rank).optimizer_of(rank, run));
   }
@@ -332,8 +335,8 @@ std::vector<RankPlan> StepPlanner::plan(const Configuration& configuration, cons
 }
 
 std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& task, std::span<const int64_t> samples,
-                                nn::AssumedExperts::Rows routing) {
-  return StepPlanner().plan(configuration, task, samples, {}, routing);
+                                nn::AssumedExperts::Rows routing, int64_t hosts) {
+  return StepPlanner({}, hosts).plan(configuration, task, samples, {}, routing);
 }
 
 }  // namespace adjoin::plan

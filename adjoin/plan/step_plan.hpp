@@ -28,8 +28,8 @@ using SegmentClock =
 /// same model and samples, laid out as each configuration says.
 class StepPlanner {
  public:
-  /// `clock`: for StageWork::seconds.
-  explicit StepPlanner(SegmentClock clock = {});
+  /// `clock`: for StageWork::seconds. `hosts`: the ranks of each are neighbours.
+  explicit StepPlanner(SegmentClock clock = {}, int64_t hosts = 1);
   ~StepPlanner();
   StepPlanner(const StepPlanner&) = delete;
   StepPlanner& operator=(const StepPlanner&) = delete;
@@ -56,7 +56,7 @@ class StepPlanner {
 /// Throws: InvalidArgument where the model cannot be cut in this way
 std::vector<RankPlan> plan_step(const train::Configuration& configuration, const train::Task& task,
                                 std::span<const int64_t> samples,
-                                nn::AssumedExperts::Rows routing = nn::AssumedExperts::Rows::even);
+                                nn::AssumedExperts::Rows routing = nn::AssumedExperts::Rows::even, int64_t hosts = 1);
 
 /// The plans as a list of objects, of each rank: rank, parameters, bytes as in the table, and calls.
 nlohmann::ordered_json to_json(std::span<const RankPlan> ranks);

@@ -120,6 +120,11 @@ struct Workbench::Group {
   std::string text() const { return std::to_string(ranks) + " ranks, " + std::to_string(ranks_a_host) + " a host"; }
 };
 
+int64_t hosts_of_job() {
+  if (!started_by_mpi() || mpi_job_size() % mpi_job_ranks_here() != 0) return 1;
+  return mpi_job_size() / mpi_job_ranks_here();
+}
+
 JobSession::JobSession() {
   if (started_by_mpi()) session_.emplace();
 }

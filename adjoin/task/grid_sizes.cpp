@@ -34,7 +34,7 @@ const GridSizes& grid_sizes(const Configuration& c) {
 }
 
 std::string layout_text(const Configuration& c) {
-  return grid_sizes(c).to_string() + (c.zero > 1 ? ", zero " + std::to_string(c.zero) : "");
+  return grid_sizes(c).to_string() + (c.zero != 1 ? ", zero " + std::to_string(c.zero) : "");
 }
 
 Configuration with_all_ranks(Configuration c) {

@@ -24,7 +24,7 @@ parallel::Rule rule_of(const Configuration& configuration) {
 
 std::function<bool(const nn::Parameter&)> sums_in_backward(const Configuration& configuration,
                                                            std::span<const models::Segment> segments) {
-  if (configuration.zero != 2) return nullptr;
+  if (configuration.zero == 3) return [](const nn::Parameter&) { return false; };
   std::set<std::string> named, shared;
   for (const models::Segment& segment : segments)
     for (const models::ModuleRecipe& part : segment.parts)
@@ -34,12 +34,24 @@ std::function<bool(const nn::Parameter&)> sums_in_backward(const Configuration& 
   };
 }
 
+std::function<bool(const nn::Parameter&)> keeps_shard_of_gradient(const Configuration& configuration,
+                                                                  std::span<const models::Segment> segments) {
+  return [is_summed = sums_in_backward(configuration, segments), zero = configuration.zero](const nn::Parameter& p) {
+    return zero == 2 && is_summed(p) && parallel::BucketSum::fits_each_time(p);
+  };
+}
+
+int zero_of_updates(const Configuration& configuration) {
+  return configuration.zero == 3 ? 1 : static_cast<int>(configuration.zero);
+}
+
 parallel::Optimizer make_optimizer(const Configuration& configuration, std::span<const models::Segment> segments,
                                    std::vector<nn::Parameter> parameters, const Communicator& workers) {
   return {std::move(parameters),
           rule_of(configuration),
           {.weight_decay = configuration.weight_decay,
            .clip = configuration.clip,
+           .zero = zero_of_updates(configuration),
            .sums_in_backward = sums_in_backward(configuration, segments),
            .workers = workers}};
 }

@@ -20,6 +20,7 @@
 #include "adjoin/task/precision.hpp"
 #include "adjoin/train/autocast.hpp"
 #include "adjoin/train/backward_slices.hpp"
+#include "adjoin/train/expert_counts.hpp"
 #include "adjoin/train/interrupt.hpp"
 #include "adjoin/train/optimizer.hpp"
 
@@ -159,7 +160,8 @@ class Trainer::StageRunner {
       const SegmentNames& names = trainer_.slice_names_[first_of_all + i];
       const lab::TimeSlice slice(names.forward);
       const nn::ExpertLoads loads;
-      x = model->run(first + i, x, batch.pass, nullptr, backward_follows && i + 1 == segments.size());
+      const bool is_last = i + 1 == segments.size();
+      x = model->run(first + i, x, batch.pass, nullptr, {i == 0, is_last, backward_follows && is_last});
       sums_.experts.add(first_of_all + i, loads);
       if (backward_) backward_->note(x, names.backward);
     }

@@ -41,6 +41,27 @@ TEST(Begun, is_every_operation) {
   });
 }
 
+TEST(Begun, follows_a_call_that_cannot_go_on_before_its_rank_waits) {
+  for_each_world({2, 3, 4}, [](const Communicator& world) {
+    const Counts ones(static_cast<size_t>(world.size()), 1);
+    std::vector<float> x(70000, 1), y(3, 1), all(ones.size());
+    const std::vector<float> mine{static_cast<float>(world.rank())};
+    const auto first = world.begin().all_reduce(buffer(x));
+    const auto in_rank_order = world.deterministic().begin().all_reduce(buffer(y));
+    if (world.rank() == 0)
+      first->wait();
+    else
+      in_rank_order->wait();
+    const auto last = world.begin().all_gather(const_buffer(mine), buffer(all), ones);
+    in_rank_order->wait();
+    last->wait();
+    first->wait();
+    for (size_t rank = 0; rank < all.size(); ++rank) EXPECT_EQ(all[rank], static_cast<float>(rank));
+    EXPECT_EQ(y, std::vector<float>(3, static_cast<float>(world.size())));
+    EXPECT_EQ(x[69999], static_cast<float>(world.size()));
+  });
+}
+
 TEST(Begun, happens_in_the_order_of_the_group_whoever_waits_first) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
     for (int round = 0; round < 60; ++round) {

@@ -43,7 +43,7 @@ void expect_complex_as_torchs(const Rule& rule, Options of_all) {
       const Grid grid(world, {{"dp", world.size()}});
       Spectral module(false), single(true);
       OptimizerOptions own{.weight_decay = 0.1, .clip = 0.5};
-      if (in_backward) own.sums_in_backward = [](const nn::Parameter&) { return true; };
+      if (in_backward) own.zero = 2;
       Optimizer optimizer(nn::parameters_of(module, grid), rule, own);
       auto reference = torchs_optimizer<Reference>(single, of_all.weight_decay(0.1));
       for (int64_t step = 0; step < 3; ++step) {

@@ -11,6 +11,8 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "adjoin/movement/mappings.hpp"
 #include "adjoin/movement/peak_memory.hpp"
@@ -171,17 +173,25 @@ TEST(Optimizer, leaves_frozen_parameters_alone) {
   });
 }
 
-/// Four steps of a rule on all grids of 1 to 4 workers, with clipping and decay, are those of an optimizer of torch::optim
-/// on one worker. The loss is scaled too, which is to change nothing.
+/// Options of a stage of ZeRO, where all workers run backward through all parameters in one order.
+OptimizerOptions of_stage(int zero) {
+  OptimizerOptions of = options();
+  of.zero = zero;
+  of.sums_in_backward = [](const nn::Parameter&) { return true; };
+  return of;
+}
+
+/// Four steps of a rule on all grids of 1 to 4 workers in stages 0 to 2 of ZeRO, with clipping and decay, are those of an optimizer
+/// of torch::optim on one worker. The loss is scaled too, which is to change nothing.
 template <class Reference, class Options>
 void expect_as_torchs(const Rule& rule, Options of_all) {
   for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
-    for (const bool split_in_two : {false, true}) {
-      if (split_in_two && world.size() % 2 != 0) continue;
-      const int tp = split_in_two ? 2 : 1;
+    for (const int layout : {0, 1, 2, 3, 4, 5}) {
+      const int tp = 1 + layout / 3, zero = layout % 3;
+      if (world.size() % tp != 0) continue;
       const Grid grid(world, {{"dp", world.size() / tp}, {"tp", tp}});
       Layers layers(grid), single(one_worker());
-      Optimizer optimizer(nn::parameters_of(layers), rule, options());
+      Optimizer optimizer(nn::parameters_of(layers), rule, of_stage(zero));
       auto reference = torchs_optimizer<Reference>(single, of_all.weight_decay(0.1));
       for (int64_t step = 0; step < 4; ++step) {
         const double scale = step % 2 == 0 ? 1 : 1024;
@@ -197,6 +207,41 @@ void expect_as_torchs(const Rule& rule, Options of_all) {
         EXPECT_TRUE(at::allclose(global_tensors(layers, false).at(name), tensor, 1e-10, 1e-12)) << name;
     }
   });
+}
+
+TEST(Optimizer, sums_within_backward_what_several_hosts_hold_once_it_was_added_to_as_often_as_before) {
+  for_each_world({2, 3, 4}, [](const Communicator& world) {
+    const Grid grid = data_parallel(world);
+    const bool spans_hosts = grid.axis("dp").backend()->spans_hosts();
+    for (const int zero : {0, 1}) {
+      Layers layers(grid), single(one_worker());
+      Optimizer optimizer(nn::parameters_of(layers), sgd(), of_stage(zero)),
+          reference(nn::parameters_of(single), sgd(), options());
+      for (int64_t step = 0; step < 4; ++step) {
+        const int64_t passes = step == 3 ? 3 : 2;  // the third pass of the last step comes after the sums
+        for (int64_t pass = 0; pass < passes; ++pass) {
+          loss(layers, grid.axis("dp"), 3 * step + pass).backward();
+          loss(single, Communicator(), 3 * step + pass).backward();
+          const bool is_summed = spans_hosts && step > 0 && pass == 1;
+          for (const at::Tensor& weight : layers.parameters()) EXPECT_EQ(weight.grad().defined(), !is_summed) << step;
+        }
+        const double norm = optimizer.step(0.01).norm, expected = reference.step(0.01).norm;
+        EXPECT_NEAR(norm, expected, 1e-12 * expected);
+      }
+      for (const auto& [name, tensor] : global_tensors(single, false))
+        EXPECT_TRUE(at::allclose(global_tensors(layers, false).at(name), tensor, 1e-10, 1e-12)) << name;
+    }
+  });
+}
+
+TEST(Optimizer, refuses_a_stage_that_it_does_not_have) {
+  const Layers layers(data_parallel(Communicator()));
+  try {
+    Optimizer(nn::parameters_of(layers), sgd(), {.zero = 3});
+    FAIL() << "nothing was refused";
+  } catch (const InvalidArgument& e) {
+    EXPECT_STREQ(e.what(), "Optimizer: expected zero from 0 to 2, got 3");
+  }
 }
 
 TEST(Optimizer, with_adamw_is_torchs_adamw_on_one_worker) {
@@ -307,7 +352,7 @@ TEST(Optimizer, keeps_shards_of_gradients_that_it_sums_within_backward) {
       layer->weight.copy_(random_tensor({5, 3}, Kind::replicated, world));
       layer->bias.zero_();
       OptimizerOptions options{.clip = 0.1};
-      if (within) options.sums_in_backward = [](const nn::Parameter&) { return true; };
+      if (within) options.zero = 2;
       Optimizer optimizer(nn::parameters_of(*layer, grid), adamw({.epsilon = 1e-4}), options);
       for (int64_t step = 0; step < 2; ++step) {
         const at::AutoGradMode with_gradient(true);
@@ -335,18 +380,19 @@ TEST(Optimizer, continues_from_the_state_that_it_gave) {
         }
       };
       Layers whole(data_parallel(world)), halves(data_parallel(world));
-      Optimizer straight(nn::parameters_of(whole), rule, options());
+      Optimizer straight(nn::parameters_of(whole), rule, options());  // the others are of stages 0 and 2
       train(whole, straight, 0, 6);
 
-      Optimizer before(nn::parameters_of(halves), rule, options());
-      train(halves, before, 0, 3);
-      const nn::State state = nn::gather_state(before.state());
-      Optimizer after(nn::parameters_of(halves), rule, options());
+      std::optional<Optimizer> before(std::in_place, nn::parameters_of(halves), rule, of_stage(0));
+      train(halves, *before, 0, 3);
+      const nn::State state = nn::gather_state(before->state());
+      before.reset();  // two may not sum the same gradients within backward
+      Optimizer after(nn::parameters_of(halves), rule, of_stage(2));
       nn::scatter_state(state, after.state());
       EXPECT_EQ(after.steps_taken(), 3);
       train(halves, after, 3, 6);
       for (const auto& [name, tensor] : global_tensors(whole, false))
-        EXPECT_TRUE(global_tensors(halves, false).at(name).equal(tensor)) << name;
+        EXPECT_TRUE(at::allclose(global_tensors(halves, false).at(name), tensor, 1e-12, 1e-14)) << name;
     }
   });
 }

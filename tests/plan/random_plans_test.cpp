@@ -54,7 +54,7 @@ Configuration drawn(uint64_t seed) {
   c.sp = c.tp > 1 && random.chance(50);
   // A plan takes it that the other ranks have as many rows for the experts as its own.
   if (c.experts.count > 1) c.sequence -= c.sequence % (2 * c.cp * c.tp);
-  c.zero = number({1, 2, 3});
+  c.zero = number({0, 1, 2, 3});
   set("cp_method", name({"ring", "ulysses", "gathered"}), c);
   set("recompute", name({"none", "none", "segment", "attention"}), c);
   c.pipeline = name({"1f1b", "gpipe", "zb-h1", "interleaved"});

@@ -75,7 +75,7 @@ std::vector<Configuration> layouts_of(const Configuration& base, int ranks) {
         constexpr const char* kMethods[] = {"ring", "ulysses", "gathered"};
         set("cp_method", kMethods[(cp + 2 * tp + sp) % 3], c);
         c.recompute = (cp + sp) % 2 == 0 ? Recompute::none : Recompute::segment;
-        c.zero = 1 + (cp + 2 * tp + sp) % 3;
+        c.zero = (cp + 2 * tp + sp) % 4;
       }
   const auto count = layouts.size();  // each with a pipeline where dp has the ranks for it
   for (size_t i = 0; i < count; ++i) {

@@ -15,6 +15,7 @@
 #include "adjoin/plan/step_plan.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "tests/support/random_task.hpp"
+#include "tests/support/worlds.hpp"
 
 namespace adjoin::plan {
 
@@ -110,7 +111,8 @@ inline RankPlan planned(const Configuration& c, const Task& task, const Communic
   static std::map<std::string, std::vector<RankPlan>> known;
   const std::lock_guard lock(guard);
   const auto [found, is_new] = known.try_emplace(to_json(c).dump() + " on " + std::to_string(world.size()));
-  if (is_new) found->second = plan_step(c, task, all_samples(task));
+  if (is_new)
+    found->second = plan_step(c, task, all_samples(task), nn::AssumedExperts::Rows::even, testing::hosts_of(world));
   return found->second.at(static_cast<size_t>(world.rank()));
 }
 

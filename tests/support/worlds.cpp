@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <numeric>
 #include <optional>
@@ -39,6 +40,13 @@ void run_on_first(int size, const std::function<void(const Communicator&)>& fn) 
 }
 
 }  // namespace
+
+int hosts_of(const Communicator& world) {
+  const char* ranks = std::getenv("ADJOIN_TEST_RANKS_OF_A_HOST");
+  if (!world.backend()->spans_hosts() || !ranks) return 1;
+  const int of_a_host = std::atoi(ranks);
+  return (world.size() + of_a_host - 1) / of_a_host;
+}
 
 void use_mpi_world(const Communicator& world) {
   mpi_world() = world;

@@ -16,6 +16,9 @@ void for_each_world(const std::vector<int>& sizes, const std::function<void(cons
 /// The same in checked mode (LaunchOptions::checked): on threads always, of an MPI job that was started so.
 void for_each_checked_world(const std::vector<int>& sizes, const std::function<void(const Communicator& world)>& fn);
 
+/// The number of hosts of a world that for_each_world has made; its ranks are neighbours there.
+int hosts_of(const Communicator& world);
+
 /// Gives for_each_world the ranks of an MPI job; called by the tests' main.
 void use_mpi_world(const Communicator& world);
 /// Forgets them, before MPI is finalised.
