@@ -162,8 +162,8 @@ void Weights::State::cut_values() {
   Members buckets;
   std::vector<size_t> place(weights.size());  // among trained ones
   for (size_t i = 0, next = 0; i < weights.size(); ++i) place[i] = is_trained(weights[i]) ? next++ : next;
-  const int64_t count = std::ssize(units);
-  for (int64_t unit = count; unit-- > 0;) {
+  const int64_t count = std::ssize(units) + std::ssize(weights);  // of the gathers' events, before those of the sums
+  for (int64_t unit = std::ssize(units); unit-- > 0;) {
     backward.push_back(unit);
     std::vector<size_t> members;
     for (const size_t i : units[static_cast<size_t>(unit)])
@@ -172,7 +172,7 @@ void Weights::State::cut_values() {
     backward.push_back(count + std::ssize(buckets));
     buckets.push_back(std::move(members));
   }
-  gathers_.emplace(weights, units, group_, who_, [this](size_t unit) { order_->want(static_cast<int64_t>(unit)); });
+  gathers_.emplace(weights, units, group_, who_, [this](int64_t event) { order_->want(event); });
   auto shard = gathers_->shards().begin();
   for (nn::Parameter& parameter : parameters_)
     if (!parameter.is_buffer) parameter = *shard++;
@@ -182,7 +182,7 @@ void Weights::State::cut_values() {
   make_sums(buckets);
   const auto carry_out = [this, count](int64_t event, bool is_wanted) {
     if (event < count)
-      gathers_->gather(static_cast<size_t>(event), is_wanted);
+      gathers_->carry_out(event, is_wanted);
     else
       sums_->carry_out(static_cast<size_t>(event - count));
   };
@@ -199,7 +199,9 @@ void Weights::State::make_sums(const Members& buckets) {
       options_.overlap == Overlap::on || (options_.overlap == Overlap::automatic && group_.backend()->spans_hosts());
   GradientSums::Options of_sums{.to_owners = options_.zero > 0, .wire = options_.wire, .who = who_};
   if (overlaps && group_.size() > 1) of_sums.stream = group_.stream();
-  const int64_t gathers = gathers_ ? gathers_->units() : 0;
+  const int64_t gathers = gathers_ ? gathers_->events() : 0;
+  for (size_t i = 0; gathers_ && i < gathers_->shards().size(); ++i)
+    if (is_trained(gathers_->shards()[i])) of_sums.tables.push_back(gathers_->table(i));
   sums_.emplace(trained_, buckets, group_, std::move(of_sums),
                 [this, gathers](size_t bucket) { order_->offer(gathers + static_cast<int64_t>(bucket)); });
   if (gathers_) return;

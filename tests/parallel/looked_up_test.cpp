@@ -9,7 +9,6 @@
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/nn/embedding.hpp"
 #include "adjoin/parallel/bucket.hpp"
-#include "tests/support/calls.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/sequentials.hpp"
 #include "tests/support/window_layers.hpp"
