@@ -99,7 +99,9 @@ bool LookedUp::can_serve(const nn::Parameter& parameter) {
 }
 
 bool LookedUp::serves(const at::Tensor& tensor) const {
-  return tensor.is_same(table_.tensor) && torch::autograd::impl::hooks(tensor).empty();
+  namespace impl = torch::autograd::impl;
+  if (!tensor.is_same(table_.tensor)) return false;
+  return !tensor.requires_grad() || (impl::hooks(tensor).empty() && !impl::post_acc_grad_hooks(tensor));
 }
 
 at::Tensor LookedUp::look_up(const at::Tensor& ids, int64_t padding_idx) {

@@ -96,6 +96,21 @@ TEST(WeightRows, have_the_bits_of_dense_gradients_in_every_type_of_the_wire) {
   });
 }
 
+TEST(WeightRows, are_those_of_each_backward_through_one_graph) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    Sequential module = words_net(0), single = words_net(0);
+    Weights weights(*module, world, {.zero = 3, .unit_bytes = 0});
+    const at::Tensor loss = mean_square(module->forward(ids_of(0, 0))),
+                     of_one = mean_square(single->forward(ids_of(0, 0)));
+    weights.backward(loss, 4, {.last = false, .retain_graph = true});
+    weights.backward(loss, 4);
+    of_one.backward();
+    const auto [first, last] = Split::balanced(kTableRows, world.size(), 0).ranges(world.rank())[0];
+    const at::Tensor expected = single->parameters()[0].grad().slice(0, first, last);
+    EXPECT_TRUE(at::allclose(weights.parts()[0].grad(), expected, 1e-11, 1e-12)) << "the mean of equal halves";
+  });
+}
+
 TEST(WeightRows, are_taken_from_a_table_that_is_whole) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
     const auto traffic = std::make_shared<Traffic>();
