@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "adjoin/base/not_copied.hpp"
 #include "adjoin/comm/communicator.hpp"
@@ -29,7 +30,7 @@ class LookedUp : NotCopied {
 
   /// at::embedding, with ids [*] of this rank -> [*, columns]. A collective of the copies: each has ids of its own, or none.
   ///
-  /// Its backward is no collective: it adds up the rows' gradients until sum_gradients, and leaves `.grad` undefined.
+  /// Its backward is no collective: it adds up the rows' gradients until sum_gradients, and leaves `.grad` as it is.
   /// torch::autograd::grad of the table gives its whole gradient on this rank, as LibTorch does.
   /// Cost:   all-to-alls of a number for each rank, of the distinct ids, and of their rows
   /// Memory: the distinct rows

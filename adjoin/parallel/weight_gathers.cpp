@@ -172,6 +172,12 @@ at::Tensor WeightGathers::look_up(size_t weight, const at::Tensor& table, const 
   });
 }
 
+void WeightGathers::append_events(size_t unit, std::vector<int64_t>& events) const {
+  const size_t first = units_[unit].members[0];
+  if (tables_[first]) events.push_back(std::ssize(units_) + static_cast<int64_t>(first));
+  events.push_back(static_cast<int64_t>(unit));
+}
+
 void WeightGathers::carry_out(int64_t event, bool is_wanted) {
   const int64_t weight = event - std::ssize(units_);
   if (weight < 0) return gather(units_[static_cast<size_t>(event)], is_wanted);

@@ -40,6 +40,8 @@ class WeightGathers : public MarkedTensors, NotCopied {
   const std::vector<nn::Parameter>& shards() const { return shards_; }
   /// The number of events: first the gathers of all units, then the look-ups in all weights.
   int64_t events() const { return std::ssize(units_) + std::ssize(weights_); }
+  /// Appends those of a unit, in the order in which they may come.
+  void append_events(size_t unit, std::vector<int64_t>& events) const;
   /// The table of a weight whose rows move, otherwise nullptr.
   LookedUp* table(size_t weight) const { return tables_[weight].get(); }
 

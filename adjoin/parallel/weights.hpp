@@ -52,7 +52,7 @@ struct WeightsOptions {
 /// ranks.
 ///
 /// A table that is a unit of its own is not gathered where at::embedding looks rows up: only the rows move, and after backward
-/// their gradients (LookedUp). In the first step its gradient is summed as that of any weight too. Other reads of it are as of any weight.
+/// their gradients (LookedUp), but in the first step the whole gradient is summed too. Other reads of it are as of any weight.
 /// Source: Rajbhandari et al., "ZeRO", arXiv 1910.02054; Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel
 ///         Training", VLDB 2020
 class Weights {
