@@ -40,7 +40,7 @@ void GradientSums::begin(bool sums, double scale) {
   scale_ = scale;
   for (Sum& sum : sums_) {
     sum.missing = sum.bucket ? sum.bucket->members().size() : 0;
-    sum.is_sent = false;
+    sum.is_sent = !sum.bucket;
   }
 }
 
@@ -58,7 +58,7 @@ void GradientSums::added(size_t i) {
   if (now_ == Now::adding) return;
   ++weight.added;
   Sum& sum = sums_[weight.bucket];
-  if (sum.is_sent || weight.is_alone)
+  if (sum.is_sent)
     weight.late = true;
   else if (weight.added == weight.times && --sum.missing == 0)
     complete_(weight.bucket);
@@ -128,18 +128,6 @@ void GradientSums::receive(Sum& sum) {
   sum.wire = sum.packed = at::Tensor();
 }
 
-/// A weight's rows and its dense gradient, if it has one, are then summed after all buckets.
-void GradientSums::leave_bucket(size_t i) {
-  if (std::exchange(weights_[i].is_alone, true)) return;
-  std::optional<Bucket>& bucket = sums_[weights_[i].bucket].bucket;
-  std::vector<size_t> rest = bucket->members();
-  std::erase(rest, i);
-  if (rest.empty())
-    bucket.reset();
-  else
-    bucket.emplace(reals_, std::move(rest));
-}
-
 /// A flag of a weight that is true on any rank becomes true on all.
 void GradientSums::join_flags() {
   std::vector<uint8_t> flags;
@@ -169,7 +157,7 @@ void GradientSums::finish() {
   for (size_t i = 0; i < weights_.size(); ++i) {
     Weight& weight = weights_[i];
     if (std::exchange(weight.has_rows, false)) {
-      leave_bucket(i);
+      sums_[weight.bucket].bucket.reset();
       const at::Tensor rows = weight.table->sum_gradients(scale_, options_.wire).view({-1});
       weight.sum = weight.sum.defined() ? weight.sum.add_(rows) : rows;
     }
@@ -218,7 +206,6 @@ void GradientSums::end_step() {
     Weight next;
     next.bucket = weight.bucket;
     next.table = weight.table;
-    next.is_alone = weight.is_alone;
     next.times = weight.added > 0 ? weight.added : weight.times;
     weight = std::move(next);
   }

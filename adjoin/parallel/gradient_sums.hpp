@@ -19,8 +19,8 @@ namespace adjoin::parallel {
 /// The gradients of a module's weights, summed over the ranks of a group in buckets, in hooks of backward.
 ///
 /// A bucket's gradients are complete when each was added to as often as in the step before. What is added later is summed at the
-/// end of the backward, so weights that are used at several places, or on some ranks only, need no declaration. So are the rows of
-/// tables; a weight in which rows were looked up is in no bucket from the next backward on.
+/// end of the backward, so weights that are used at several places, or on some ranks only, need no declaration. So are the gradients
+/// of rows; from the next backward on, what else a table's gradient has is summed there too.
 class GradientSums {
  public:
   struct Options {
@@ -28,7 +28,8 @@ class GradientSums {
     std::optional<at::ScalarType> wire{};       ///< the type in which they are sent
     std::optional<AsyncCommunicator> stream{};  ///< where sums run beside backward
     std::string who = "Weights";                ///< the beginning of error messages
-    std::vector<LookedUp*> tables{};            ///< with owners: for each weight its table, or nullptr
+    /// With owners: for each weight its table, which is alone in its bucket, or nullptr.
+    std::vector<LookedUp*> tables{};
   };
 
   /// `complete` is called with a bucket's number when its gradients are complete. Each rank then calls carry_out, in the same
@@ -66,10 +67,9 @@ class GradientSums {
     bool used = false, late = false, sparse = false;
     LookedUp* table = nullptr;
     bool has_rows = false;  // whether any rank has gradients of rows
-    bool is_alone = false;  // in no bucket
   };
   struct Sum {
-    std::optional<Bucket> bucket;  // none where all of its weights are alone
+    std::optional<Bucket> bucket;  // none where its weight is a table in which rows were looked up
     size_t missing = 0;            // number of members whose gradients are not complete
     bool is_sent = false;
     at::Tensor packed{}, wire{};
@@ -80,7 +80,6 @@ class GradientSums {
   at::Tensor taken_gradient(size_t weight);
   void send(Sum& sum);
   void receive(Sum& sum);
-  void leave_bucket(size_t weight);
   void join_flags();
   void end_step();
 
