@@ -110,11 +110,36 @@ void carry_out(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, t
   operation.redispatchBoxed(below, stack);
 }
 
+/// at::embedding of a marked table.
+at::Tensor embedding(c10::DispatchKeySet keys, const at::Tensor& table, const at::Tensor& ids, int64_t padding_idx,
+                     bool scales_by_frequency, bool is_sparse) {
+  if (!scales_by_frequency && !is_sparse)
+    if (at::Tensor vectors = looked_up(table, ids, padding_idx); vectors.defined()) return vectors;
+  static const c10::OperatorHandle operation = c10::Dispatcher::singleton().findSchemaOrThrow("aten::embedding", "");
+  torch::jit::Stack stack{table, ids, padding_idx, scales_by_frequency, is_sparse};
+  carry_out(operation, keys, &stack);
+  return stack[0].toTensor();
+}
+
 TORCH_LIBRARY_IMPL(_, DeferredInit, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&carry_out>());
 }
+TORCH_LIBRARY_IMPL(aten, DeferredInit, library) {
+  library.impl("embedding", TORCH_FN(embedding));
+}
 
 }  // namespace
+
+at::Tensor MarkedTensors::look_up(size_t, const at::Tensor&, const at::Tensor&, int64_t) {
+  return {};
+}
+
+at::Tensor looked_up(const at::Tensor& table, const at::Tensor& ids, int64_t padding_idx) {
+  if (!table.key_set().has(kMark) || !table.has_storage()) return {};
+  const Marked marked = known().find(table);
+  if (marked.owner == nullptr) return {};
+  return marked.owner->look_up(marked.place, table, ids, padding_idx);
+}
 
 Unseen::Unseen() : guard_(kMark) {}
 

@@ -19,7 +19,14 @@ class MarkedTensors {
   virtual void end_read(size_t place) noexcept = 0;
   /// Called for an operation that would write: it may refuse by an exception.
   virtual void write(size_t place, const std::string& operation) = 0;
+  /// Called for at::embedding of a marked tensor or a view of it, `table`: returns its result, differentiable by what the owner does,
+  /// or an undefined tensor, after which LibTorch reads the table as usual. Not called for sparse or scaled gradients.
+  virtual at::Tensor look_up(size_t place, const at::Tensor& table, const at::Tensor& ids, int64_t padding_idx);
 };
+
+/// The result of at::embedding that the owner of a marked table gives; undefined for other tables, and for those that it lets be
+/// read as usual.
+at::Tensor looked_up(const at::Tensor& table, const at::Tensor& ids, int64_t padding_idx = -1);
 
 /// Marks a tensor for as long as this lives: `owner` learns of operations on it and on its views, which need no mark of their own.
 /// Tensors in one memory have one place. What reads the memory through a pointer is not seen.

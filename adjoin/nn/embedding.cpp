@@ -7,6 +7,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/forward_mode.hpp"
 #include "adjoin/movement/mappings.hpp"
+#include "adjoin/movement/marks.hpp"
 #include "adjoin/movement/move.hpp"
 #include "adjoin/movement/postponed.hpp"
 #include "adjoin/nn/linear.hpp"
@@ -36,18 +37,24 @@ struct Lookup : torch::autograd::Function<Lookup> {
   }
 };
 
+/// The vectors of ids, from the owner of the weight where it serves look-ups.
+at::Tensor look_up(const at::Tensor& weight, const at::Tensor& ids) {
+  const at::Tensor vectors = looked_up(weight, ids);
+  return vectors.defined() ? vectors : Lookup::apply(weight, ids);
+}
+
 }  // namespace
 
 at::Tensor hidden_parallel_embedding(const at::Tensor& ids, const at::Tensor& weight, const Communicator& group,
                                      const Split& features, const std::optional<Split>& rows) {
-  const at::Tensor mine = Lookup::apply(weight, ids);
+  const at::Tensor mine = look_up(weight, ids);
   if (!rows) return gather_from(mine, group, features.along(mine.dim() - 1));
   return all_to_all(mine, group, features.along(1), *rows);
 }
 
 at::Tensor vocabulary_parallel_embedding(const at::Tensor& ids, const at::Tensor& weight, const Communicator& group,
                                          const Split& words, const std::optional<Split>& rows) {
-  if (group.size() == 1) return Lookup::apply(weight, ids);
+  if (group.size() == 1) return look_up(weight, ids);
   require(words.in_order(), "vocabulary_parallel_embedding: expected words cut in order, one range for each rank");
   if (ids.numel() > 0) {  // where one rank has all words LibTorch checks the ids
     const auto least = ids.min().item<int64_t>(), most = ids.max().item<int64_t>();
@@ -60,12 +67,12 @@ at::Tensor vocabulary_parallel_embedding(const at::Tensor& ids, const at::Tensor
   const Range range{first, first + words.size(group.rank())};
   const at::Tensor elsewhere = (ids < range.begin).logical_or_(ids >= range.end);
   // A rank without words looks up nothing; its zeros come from the empty weight, so that they are in the graph.
-  const at::Tensor vectors = range.size() > 0 ? Lookup::apply(weight, (ids - range.begin).masked_fill_(elsewhere, 0))
-                                              : weight.sum(0).expand([&] {
-                                                  std::vector<int64_t> shape = ids.sizes().vec();
-                                                  shape.push_back(weight.size(1));
-                                                  return shape;
-                                                }());
+  const at::Tensor vectors =
+      range.size() > 0 ? look_up(weight, (ids - range.begin).masked_fill_(elsewhere, 0)) : weight.sum(0).expand([&] {
+        std::vector<int64_t> shape = ids.sizes().vec();
+        shape.push_back(weight.size(1));
+        return shape;
+      }());
   const at::Tensor mine = vectors.masked_fill(elsewhere.unsqueeze(-1), 0);
   return rows ? reduce_scatter(mine, group, *rows) : reduce_from(mine, group);
 }

@@ -25,19 +25,22 @@ GradientSums::GradientSums(std::vector<nn::Parameter> trained, const std::vector
     for (const size_t i : members) weights_[i].bucket = sums_.size();
     sums_.push_back({Bucket(reals_, members)});
   }
+  for (size_t i = 0; i < options_.tables.size(); ++i) weights_[i].table = options_.tables[i];
   for (size_t i = 0; i < parameters_.size(); ++i) hooks_.emplace_back(parameters_[i].tensor, [this, i] { added(i); });
 }
 
 void GradientSums::begin(bool sums, double scale) {
   if (!std::exchange(began_, true))
-    for (size_t i = 0; i < weights_.size(); ++i)
+    for (size_t i = 0; i < weights_.size(); ++i) {
       weights_[i].before = std::exchange(parameters_[i].tensor.mutable_grad(), {});
+      if (weights_[i].table) weights_[i].table->forget_gradients();
+    }
   for (Weight& weight : weights_) weight.added = 0;
   now_ = sums ? Now::summing : Now::adding;
   scale_ = scale;
   for (Sum& sum : sums_) {
-    sum.missing = sum.bucket.members().size();
-    sum.is_sent = false;
+    sum.missing = sum.bucket ? sum.bucket->members().size() : 0;
+    sum.is_sent = !sum.bucket;
   }
 }
 
@@ -75,26 +78,27 @@ void GradientSums::carry_out(size_t bucket) {
   const at::NoGradGuard no_gradient;
   Sum& sum = sums_[bucket];
   sum.is_sent = true;
+  if (!sum.bucket) return;
   std::vector<at::Tensor> gradients(weights_.size());
-  for (const size_t i : sum.bucket.members()) {
+  for (const size_t i : sum.bucket->members()) {
     const at::Tensor taken = taken_gradient(i);
     gradients[i] = reals_of(taken);
     if (!options_.to_owners) weights_[i].gradient = taken;
   }
-  sum.packed = sum.bucket.pack(gradients);
+  sum.packed = sum.bucket->pack(gradients);
   send(sum);
   if (!sum.handle) receive(sum);
 }
 
 void GradientSums::send(Sum& sum) {
-  const bool is_complex = parameters_[sum.bucket.members()[0]].tensor.is_complex();
+  const bool is_complex = parameters_[sum.bucket->members()[0]].tensor.is_complex();
   const at::ScalarType type = sum.packed.scalar_type();
   const bool is_cast = options_.wire && !is_complex && (type == at::kFloat || type == at::kDouble);
   sum.wire = is_cast && group_.size() > 1 ? sum.packed.to(*options_.wire) : sum.packed;
   if (group_.size() == 1) return;
   const auto make = [&](const auto& group) {
     return options_.to_owners
-               ? group.reduce_scatter(buffer(sum.wire), buffer(sum.bucket.mine(sum.wire)), sum.bucket.sizes())
+               ? group.reduce_scatter(buffer(sum.wire), buffer(sum.bucket->mine(sum.wire)), sum.bucket->sizes())
                : group.all_reduce(buffer(sum.wire));
   };
   if (options_.stream)
@@ -107,13 +111,13 @@ void GradientSums::receive(Sum& sum) {
   if (sum.handle) std::exchange(sum.handle, std::nullopt)->wait();
   std::vector<at::Tensor> results(weights_.size());
   if (options_.to_owners) {
-    sum.bucket.take_shards(sum.bucket.mine(sum.wire), results);
+    sum.bucket->take_shards(sum.bucket->mine(sum.wire), results);
   } else {
     if (!sum.wire.is_same(sum.packed)) sum.packed.copy_(sum.wire);
-    for (const size_t i : sum.bucket.members()) results[i] = reals_of(weights_[i].gradient);
-    sum.bucket.unpack(sum.packed, results);
+    for (const size_t i : sum.bucket->members()) results[i] = reals_of(weights_[i].gradient);
+    sum.bucket->unpack(sum.packed, results);
   }
-  for (const size_t i : sum.bucket.members()) {
+  for (const size_t i : sum.bucket->members()) {
     Weight& weight = weights_[i];
     const at::Tensor result = options_.to_owners ? results[i] : std::exchange(weight.gradient, {});
     if (weight.sum.defined())
@@ -127,10 +131,14 @@ void GradientSums::receive(Sum& sum) {
 /// A flag of a weight that is true on any rank becomes true on all.
 void GradientSums::join_flags() {
   std::vector<uint8_t> flags;
-  for (const Weight& weight : weights_) flags.insert(flags.end(), {weight.used, weight.late, weight.sparse});
+  for (const Weight& weight : weights_) {
+    const bool has_rows = weight.table != nullptr && weight.table->has_gradients();
+    flags.insert(flags.end(), {static_cast<uint8_t>(has_rows ? 2 : weight.used), weight.late, weight.sparse});
+  }
   group_.all_reduce(buffer(flags), Reduction::max);
   for (size_t i = 0; i < weights_.size(); ++i) {
     weights_[i].used = flags[3 * i] != 0;
+    weights_[i].has_rows = flags[3 * i] == 2;
     weights_[i].late = flags[3 * i + 1] != 0;
     weights_[i].sparse = flags[3 * i + 2] != 0;
   }
@@ -147,13 +155,19 @@ void GradientSums::finish() {
     if (sum.handle) receive(sum);
   join_flags();
   for (size_t i = 0; i < weights_.size(); ++i) {
-    if (!std::exchange(weights_[i].late, false)) continue;
+    Weight& weight = weights_[i];
+    if (std::exchange(weight.has_rows, false)) {
+      sums_[weight.bucket].bucket.reset();
+      const at::Tensor rows = weight.table->sum_gradients(scale_, options_.wire).view({-1});
+      weight.sum = weight.sum.defined() ? weight.sum.add_(rows) : rows;
+    }
+    if (!std::exchange(weight.late, false)) continue;
     Sum rest{Bucket(reals_, {i})};
     const at::Tensor taken = taken_gradient(i);
-    if (!options_.to_owners) weights_[i].gradient = taken;
+    if (!options_.to_owners) weight.gradient = taken;
     std::vector<at::Tensor> gradients(weights_.size());
     gradients[i] = reals_of(taken);
-    rest.packed = rest.bucket.pack(gradients);
+    rest.packed = rest.bucket->pack(gradients);
     send(rest);
     receive(rest);
   }
@@ -191,6 +205,7 @@ void GradientSums::end_step() {
   for (Weight& weight : weights_) {
     Weight next;
     next.bucket = weight.bucket;
+    next.table = weight.table;
     next.times = weight.added > 0 ? weight.added : weight.times;
     weight = std::move(next);
   }

@@ -12,13 +12,15 @@
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/parallel/bucket.hpp"
 #include "adjoin/parallel/gradient_hook.hpp"
+#include "adjoin/parallel/looked_up.hpp"
 
 namespace adjoin::parallel {
 
 /// The gradients of a module's weights, summed over the ranks of a group in buckets, in hooks of backward.
 ///
 /// A bucket's gradients are complete when each was added to as often as in the step before. What is added later is summed at the
-/// end of the backward, so weights that are used at several places, or on some ranks only, need no declaration.
+/// end of the backward, so weights that are used at several places, or on some ranks only, need no declaration. So are the gradients
+/// of rows; from the next backward on, what else a table's gradient has is summed there too.
 class GradientSums {
  public:
   struct Options {
@@ -26,6 +28,8 @@ class GradientSums {
     std::optional<at::ScalarType> wire{};       ///< the type in which they are sent
     std::optional<AsyncCommunicator> stream{};  ///< where sums run beside backward
     std::string who = "Weights";                ///< the beginning of error messages
+    /// With owners: for each weight its table, which is alone in its bucket, or nullptr.
+    std::vector<LookedUp*> tables{};
   };
 
   /// `complete` is called with a bucket's number when its gradients are complete. Each rank then calls carry_out, in the same
@@ -61,10 +65,12 @@ class GradientSums {
     int times = 1;        // how often its gradient was added to in the last step's last backward
     int added = 0;        // how often in this one
     bool used = false, late = false, sparse = false;
+    LookedUp* table = nullptr;
+    bool has_rows = false;  // whether any rank has gradients of rows
   };
   struct Sum {
-    Bucket bucket;
-    size_t missing = 0;  // number of members whose gradients are not complete
+    std::optional<Bucket> bucket;  // none where its weight is a table in which rows were looked up
+    size_t missing = 0;            // number of members whose gradients are not complete
     bool is_sent = false;
     at::Tensor packed{}, wire{};
     std::optional<Handle> handle{};

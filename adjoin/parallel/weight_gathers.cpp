@@ -2,11 +2,13 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/index_select.h>
 #include <ATen/ops/view_as_complex.h>
 
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
@@ -43,7 +45,7 @@ void take_memory(const at::Tensor& whole, const std::string& advice) {
 }
 
 WeightGathers::WeightGathers(std::vector<nn::Parameter> weights, const std::vector<std::vector<size_t>>& units,
-                             Communicator group, std::string who, std::function<void(size_t)> want)
+                             Communicator group, std::string who, std::function<void(int64_t)> want)
     : weights_(std::move(weights)),
       shards_(weights_),
       unit_of_(weights_.size()),
@@ -73,6 +75,10 @@ WeightGathers::WeightGathers(std::vector<nn::Parameter> weights, const std::vect
       marks_of_shards_.push_back(std::make_unique<Mark>(shard.tensor, changed_shards_, units_.size() - 1));
     }
   }
+  for (size_t i = 0; i < weights_.size(); ++i)
+    tables_.push_back(LookedUp::can_serve(weights_[i]) && units_[unit_of_[i]].members.size() == 1
+                          ? std::make_unique<LookedUp>(weights_[i], shards_[i].tensor, group_)
+                          : nullptr);
   mark();
 }
 
@@ -101,7 +107,7 @@ void WeightGathers::begin_read(size_t weight) {
     });
     return;
   }
-  if (!unit.is_whole) want_(unit_of_[weight]);
+  if (!unit.is_whole) want_(static_cast<int64_t>(unit_of_[weight]));
   unit.last_read = ++reads_;
   ++unit.readers;
 }
@@ -152,10 +158,46 @@ void WeightGathers::become_whole(Unit& unit, const at::Tensor& packed) {
   unit.bucket.unpack(packed, reals_of_members(unit));
 }
 
-void WeightGathers::gather(size_t number, bool is_wanted) {
+at::Tensor WeightGathers::look_up(size_t weight, const at::Tensor& table, const at::Tensor& ids, int64_t padding_idx) {
+  LookedUp* const rows = tables_[weight].get();
+  if (rows == nullptr || !rows->serves(table) || std::this_thread::get_id() != thread_) return {};
+  return rows->look_up(ids, padding_idx, [&](const at::Tensor& distinct) {
+    if (units_[unit_of_[weight]].is_whole) {
+      const Unseen unseen;
+      return at::index_select(table.detach(), 0, distinct);
+    }
+    ids_ = distinct;
+    want_(std::ssize(units_) + static_cast<int64_t>(weight));
+    return std::exchange(rows_, {});
+  });
+}
+
+void WeightGathers::append_events(size_t unit, std::vector<int64_t>& events) const {
+  const size_t first = units_[unit].members[0];
+  if (tables_[first]) events.push_back(std::ssize(units_) + static_cast<int64_t>(first));
+  events.push_back(static_cast<int64_t>(unit));
+}
+
+void WeightGathers::carry_out(int64_t event, bool is_wanted) {
+  const int64_t weight = event - std::ssize(units_);
+  if (weight < 0) return gather(units_[static_cast<size_t>(event)], is_wanted);
+  const Unseen unseen;
+  at::Tensor rows = tables_[static_cast<size_t>(weight)]->rows(is_wanted ? ids_ : at::empty({0}, at::kLong));
+  if (is_wanted) rows_ = std::move(rows);
+}
+
+void WeightGathers::serve(const std::vector<int64_t>& of_ranks) {
+  std::vector<int64_t> units = of_ranks;
+  std::set<int64_t> look_ups;
+  for (int64_t& event : units)
+    if (event >= std::ssize(units_)) look_ups.insert(std::exchange(event, -1));
+  for (const int64_t event : look_ups) carry_out(event, of_ranks[static_cast<size_t>(group_.rank())] == event);
+  serve_units(units);
+}
+
+void WeightGathers::gather(Unit& unit, bool is_wanted) {
   const at::NoGradGuard no_gradient;
   const Unseen unseen;
-  Unit& unit = units_[number];
   is_wanted = is_wanted && !unit.is_whole;
   if (is_wanted) make_room(unit);
   const at::Tensor packed = room_for(unit, is_wanted);
@@ -163,7 +205,7 @@ void WeightGathers::gather(size_t number, bool is_wanted) {
   if (is_wanted) become_whole(unit, packed);
 }
 
-void WeightGathers::serve(const std::vector<int64_t>& of_ranks) {
+void WeightGathers::serve_units(const std::vector<int64_t>& of_ranks) {
   const at::NoGradGuard no_gradient;
   const Unseen unseen;
   const int me = group_.rank();
@@ -216,9 +258,9 @@ void WeightGathers::free_if_unread(size_t unit) {
 }
 
 void WeightGathers::while_whole(const std::function<void()>& work) {
-  for (size_t i = 0; i < units_.size(); ++i) {
-    ++units_[i].readers;
-    gather(i, /*is_wanted=*/true);
+  for (Unit& unit : units_) {
+    ++unit.readers;
+    gather(unit, /*is_wanted=*/true);
   }
   marks_.clear();
   try {

@@ -12,6 +12,7 @@
 #include "adjoin/movement/marks.hpp"
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/parallel/bucket.hpp"
+#include "adjoin/parallel/looked_up.hpp"
 
 namespace adjoin::parallel {
 
@@ -22,23 +23,31 @@ void give_memory(const at::Tensor& whole);
 void take_memory(const at::Tensor& whole, const std::string& advice);
 
 /// Weights of which each rank of a group keeps its shard (adjoin::sharded), and which are whole while an operation reads them, forward
-/// or backward. They are gathered in units; at most two units are whole, or those that one operation reads.
+/// or backward. They are gathered in units; at most two units are whole, or those that one operation reads. A table that is a unit
+/// of its own need not be whole where an embedding looks up rows of it: only the rows move.
+///
+/// What is gathered and looked up are events, each of which has a number.
 class WeightGathers : public MarkedTensors, NotCopied {
  public:
   /// From now on `weights`, which have memory of their own, have none but while they are read. `units` are the indices of those that
-  /// are gathered together. `want` is called where an operation reads a unit that is not whole; it calls gather or serve, until the
-  /// unit is whole.
+  /// are gathered together. `want` is called where an operation reads a unit that is not whole, or looks rows up: it calls
+  /// carry_out or serve, until the event was carried out for this rank.
   WeightGathers(std::vector<nn::Parameter> weights, const std::vector<std::vector<size_t>>& units, Communicator group,
-                std::string who, std::function<void(size_t unit)> want);
+                std::string who, std::function<void(int64_t event)> want);
   ~WeightGathers() override;
 
   /// This rank's shards, with the layouts of shards.
   const std::vector<nn::Parameter>& shards() const { return shards_; }
-  int64_t units() const { return std::ssize(units_); }
+  /// The number of events: first the gathers of all units, then the look-ups in all weights.
+  int64_t events() const { return std::ssize(units_) + std::ssize(weights_); }
+  /// Appends those of a unit, in the order in which they may come.
+  void append_events(size_t unit, std::vector<int64_t>& events) const;
+  /// The table of a weight whose rows move, otherwise nullptr.
+  LookedUp* table(size_t weight) const { return tables_[weight].get(); }
 
-  /// A collective: gathers a unit, which becomes whole where `is_wanted`.
-  void gather(size_t unit, bool is_wanted);
-  /// A collective: each rank gets the unit that it wants, whose number is of_ranks[rank], unless that is negative.
+  /// A collective, whose result this rank gets where `is_wanted`: a unit that becomes whole, or rows.
+  void carry_out(int64_t event, bool is_wanted);
+  /// A collective: each rank gets what it wants, the event of_ranks[rank], unless that is negative.
   void serve(const std::vector<int64_t>& of_ranks);
   /// Frees the memory of all whole units that no operation reads.
   void release();
@@ -53,6 +62,7 @@ class WeightGathers : public MarkedTensors, NotCopied {
   void begin_read(size_t weight) override;
   void end_read(size_t weight) noexcept override;
   void write(size_t weight, const std::string& operation) override;
+  at::Tensor look_up(size_t weight, const at::Tensor& table, const at::Tensor& ids, int64_t padding_idx) override;
 
  private:
   struct Unit {
@@ -77,6 +87,8 @@ class WeightGathers : public MarkedTensors, NotCopied {
   };
 
   void mark();
+  void gather(Unit& unit, bool is_wanted);
+  void serve_units(const std::vector<int64_t>& of_ranks);
   void take_what_was_written();
   void free_if_unread(size_t unit);
   void make_room(const Unit& wanted);
@@ -87,14 +99,16 @@ class WeightGathers : public MarkedTensors, NotCopied {
 
   std::vector<nn::Parameter> weights_, reals_, shards_;
   std::vector<Unit> units_;
-  std::vector<size_t> unit_of_;  // of each weight
+  std::vector<size_t> unit_of_;                    // of each weight
+  std::vector<std::unique_ptr<LookedUp>> tables_;  // of each weight; none where rows do not move
+  at::Tensor ids_, rows_;                          // of the look-up that this rank wants
   ChangedShards changed_shards_{*this};
   std::vector<std::unique_ptr<Mark>> marks_, marks_of_shards_;
   std::vector<const void*> memory_;  // of each weight
   std::vector<size_t> held_;         // weights that a user reads
   Communicator group_;
   std::string who_, advice_;
-  std::function<void(size_t)> want_;
+  std::function<void(int64_t)> want_;
   std::thread::id thread_ = std::this_thread::get_id();
   int64_t reads_ = 0;
 };

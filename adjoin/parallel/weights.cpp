@@ -11,7 +11,6 @@
 #include <array>
 #include <cmath>
 #include <memory>
-#include <numeric>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
@@ -157,22 +156,22 @@ void Weights::State::cut_values() {
     if (!parameter.is_buffer) weights.push_back(parameter);
   give_own_memory(weights, who_);
   const Members units = units_of(module_, weights, options_.unit_bytes);
-  std::vector<int64_t> forward(units.size()), backward;
-  std::iota(forward.begin(), forward.end(), int64_t{0});
+  gathers_.emplace(weights, units, group_, who_, [this](int64_t event) { order_->want(event); });
+  const int64_t count = gathers_->events();
+  std::vector<int64_t> forward, backward;
+  for (size_t unit = 0; unit < units.size(); ++unit) gathers_->append_events(unit, forward);
   Members buckets;
   std::vector<size_t> place(weights.size());  // among trained ones
   for (size_t i = 0, next = 0; i < weights.size(); ++i) place[i] = is_trained(weights[i]) ? next++ : next;
-  const int64_t count = std::ssize(units);
-  for (int64_t unit = count; unit-- > 0;) {
-    backward.push_back(unit);
+  for (size_t unit = units.size(); unit-- > 0;) {
+    gathers_->append_events(unit, backward);
     std::vector<size_t> members;
-    for (const size_t i : units[static_cast<size_t>(unit)])
+    for (const size_t i : units[unit])
       if (is_trained(weights[i])) members.push_back(place[i]);
     if (members.empty()) continue;
     backward.push_back(count + std::ssize(buckets));
     buckets.push_back(std::move(members));
   }
-  gathers_.emplace(weights, units, group_, who_, [this](size_t unit) { order_->want(static_cast<int64_t>(unit)); });
   auto shard = gathers_->shards().begin();
   for (nn::Parameter& parameter : parameters_)
     if (!parameter.is_buffer) parameter = *shard++;
@@ -182,7 +181,7 @@ void Weights::State::cut_values() {
   make_sums(buckets);
   const auto carry_out = [this, count](int64_t event, bool is_wanted) {
     if (event < count)
-      gathers_->gather(static_cast<size_t>(event), is_wanted);
+      gathers_->carry_out(event, is_wanted);
     else
       sums_->carry_out(static_cast<size_t>(event - count));
   };
@@ -199,7 +198,9 @@ void Weights::State::make_sums(const Members& buckets) {
       options_.overlap == Overlap::on || (options_.overlap == Overlap::automatic && group_.backend()->spans_hosts());
   GradientSums::Options of_sums{.to_owners = options_.zero > 0, .wire = options_.wire, .who = who_};
   if (overlaps && group_.size() > 1) of_sums.stream = group_.stream();
-  const int64_t gathers = gathers_ ? gathers_->units() : 0;
+  const int64_t gathers = gathers_ ? gathers_->events() : 0;
+  for (size_t i = 0; gathers_ && i < gathers_->shards().size(); ++i)
+    if (is_trained(gathers_->shards()[i])) of_sums.tables.push_back(gathers_->table(i));
   sums_.emplace(trained_, buckets, group_, std::move(of_sums),
                 [this, gathers](size_t bucket) { order_->offer(gathers + static_cast<int64_t>(bucket)); });
   if (gathers_) return;

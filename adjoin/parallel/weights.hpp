@@ -50,6 +50,9 @@ struct WeightsOptions {
 /// the units in the order of the step before, and otherwise further calls. Forward passes must not change weights. Autocast keeps
 /// 16-bit copies of all weights for backward. A module whose own layers communicate must come to its weights in one order on all
 /// ranks.
+///
+/// A table that is a unit of its own is not gathered where at::embedding looks rows up: only the rows move, and after backward
+/// their gradients (LookedUp), but in the first step the whole gradient is summed too. Other reads of it are as of any weight.
 /// Source: Rajbhandari et al., "ZeRO", arXiv 1910.02054; Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel
 ///         Training", VLDB 2020
 class Weights {

@@ -29,10 +29,12 @@ constexpr int64_t kWidth = 4, kWords = 11;
 /// What one rank does in one step of a network.
 struct Use {
   std::vector<int> branches;  // in this order, each of two layers
-  bool recomputes, convolves, remembers, attends;
+  std::vector<int> tables;    // in which it looks up, in this order
+  bool recomputes, convolves, remembers, attends, reads_table;
 };
 
-/// Branches that share layers; a table that is also the last layer; layers with weights in lists; a frozen layer.
+/// Branches that share layers; a table that is also the last layer, and others in which rows are looked up, one of them frozen;
+/// layers with weights in lists; a frozen layer.
 struct Branches : torch::nn::Module {
   explicit Branches(int64_t seed)
       : words(register_module("words", torch::nn::Embedding(kWords, kWidth))),
@@ -46,10 +48,16 @@ struct Branches : torch::nn::Module {
       norms.push_back(
           register_module("norm" + std::to_string(i), torch::nn::LayerNorm(torch::nn::LayerNormOptions({kWidth}))));
     }
+    for (int i = 0; i < 3; ++i) {
+      auto options = torch::nn::EmbeddingOptions(kWords, kWidth);
+      if (i == 1) options.padding_idx(2);
+      tables.push_back(register_module("table" + std::to_string(i), torch::nn::Embedding(options)));
+    }
     to(at::kDouble);
     const at::NoGradGuard no_gradient;
     for (const at::Tensor& weight : parameters()) weight.copy_(drawn(weight.sizes(), seed++) * 0.5);
     for (const at::Tensor& weight : linears[2]->parameters()) weight.requires_grad_(false);
+    tables[2]->weight.requires_grad_(false);
   }
 
   at::Tensor branch(int i, const at::Tensor& x) {
@@ -58,6 +66,13 @@ struct Branches : torch::nn::Module {
   }
   at::Tensor forward(const at::Tensor& numbers, const Use& use) {
     at::Tensor h = words(numbers);
+    for (const int i : use.tables) {
+      const auto run = [this, i, numbers](const std::vector<at::Tensor>& in) {
+        return (in[0] + tables[static_cast<size_t>(i)](numbers.remainder(5))).tanh();
+      };
+      h = use.recomputes ? recomputed(run, {h}) : run({h});
+    }
+    if (use.reads_table) h = h * tables[0]->weight.narrow(0, 3, 1).tanh();
     std::vector<at::Tensor> results(linears.size());
     for (const int i : use.branches) {
       const auto run = [this, i](const std::vector<at::Tensor>& in) { return branch(i, in[0]); };
@@ -78,6 +93,7 @@ struct Branches : torch::nn::Module {
   torch::nn::MultiheadAttention attention;
   std::vector<torch::nn::Linear> linears;
   std::vector<torch::nn::LayerNorm> norms;
+  std::vector<torch::nn::Embedding> tables;
 };
 
 /// What the ranks do: often the same, otherwise in another order, or with other layers.
@@ -89,7 +105,9 @@ std::vector<Use> drawn_uses(Numbers& draw, int ranks) {
       uses.push_back(uses[0]);
       continue;
     }
-    Use use{{}, draw.one_in(2), draw.one_in(2), draw.one_in(2), draw.one_in(3)};
+    Use use{{}, {}, draw.one_in(2), draw.one_in(2), draw.one_in(2), draw.one_in(3), draw.one_in(4)};
+    for (int64_t look_ups = draw.from(0, 4); look_ups > 0; --look_ups)
+      use.tables.push_back(static_cast<int>(draw.from(0, 2)));
     for (int i = 0; i < 4; ++i)
       if (!draw.one_in(3)) use.branches.insert(use.branches.begin() + draw.from(0, std::ssize(use.branches)), i);
     uses.push_back(use);

@@ -9,6 +9,7 @@ import unittest
 from pathlib import Path
 
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import adjoin
 from adjoin import nn
@@ -110,9 +111,15 @@ class AnyModule(unittest.TestCase):
             def __init__(self):
                 super().__init__()
                 self.first, self.shared, self.out = torch.nn.Linear(4, 5), torch.nn.Linear(5, 5), torch.nn.Linear(5, 2)
+                self.table, self.tied = torch.nn.Embedding(7, 4, padding_idx=-1), torch.nn.Embedding(5, 5)
 
             def forward(self, x):
-                x = torch.tanh(self.first(x))
+                ids = x.abs().sum(1).mul(3).long()
+
+                def vectors(x):
+                    return torch.tanh(self.first(x + self.table(ids % 7)) + self.tied(ids % 5))
+
+                x = checkpoint(vectors, x, use_reentrant=False) @ self.tied.weight
                 return self.out(self.shared(x) + torch.relu(self.shared(self.shared(x))))
 
         model = Branches().double()
