@@ -10,7 +10,8 @@
 
 namespace adjoin::lab {
 
-/// One rank of a group whose other ranks do not exist: calls end at once, and what they would have received is zeros. So an
+/// One rank of a group whose other ranks do not exist: calls end at once, and what they would have received is zeros; in an
+/// all-to-all, what this rank sends to itself. So an
 /// observer or the memory use shows what one rank does, for any number of ranks, without starting them. Collectives accept
 /// tensors without memory.
 class SilentBackend final : public Backend {
@@ -28,6 +29,8 @@ class SilentBackend final : public Backend {
   void abort(std::string_view) noexcept override {}
 
  private:
+  void all_to_all(const Call& call);
+
   int rank_;
   std::vector<int> hosts_;
 };

@@ -12,6 +12,7 @@ std::vector<Segment> decoder(TransformerOptions options, bool tied_scores) {
   options.causal = true;
   options.embedding_cut = nn::ParallelEmbeddingOptions::Cut::vocabulary;
   std::vector<Segment> segments = trunk(options, "Decoder");
+  if (tied_scores) segments.front().parts.front().is_table = false;
   segments.push_back(
       {.name = "head",
        .kind = "head",

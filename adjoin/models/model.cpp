@@ -24,8 +24,8 @@ Made made(const ModuleRecipe& part, const Grid& stage, const at::TensorOptions& 
 
 }  // namespace
 
-ModelImpl::ModelImpl(std::vector<Segment> segments, const Grid& stage, const at::TensorOptions& tensor, bool shards,
-                     std::optional<uint64_t> seed)
+ModelImpl::ModelImpl(std::vector<Segment> segments, const Grid& stage, const at::TensorOptions& tensor,
+                     Sharding sharding, std::optional<uint64_t> seed)
     : segments_(std::move(segments)) {
   require(!segments_.empty(), "Model: expected at least 1 segment, got none");
   for (const Segment& segment : segments_) {
@@ -36,15 +36,21 @@ ModelImpl::ModelImpl(std::vector<Segment> segments, const Grid& stage, const at:
       const auto children = named_children();
       const auto* known = children.find(part.name);
       of_segment.of_parts.push_back(known ? *known : register_module(part.name, made(part, stage, tensor, seed)));
-      if (!shards) continue;
+      if (!is_sharded(part, sharding)) continue;
       std::shared_ptr<parallel::WeightShards>& of_part = shards_[part.name];
       if (!of_part)
-        of_part =
-            std::make_shared<parallel::WeightShards>(nn::parameters_of(*of_segment.of_parts.back(), stage, {"tp"}));
+        of_part = std::make_shared<parallel::WeightShards>(
+            nn::parameters_of(*of_segment.of_parts.back(), stage, {"tp"}), part.is_table);
       sharded.push_back(of_part);
     }
     sharded_.add(std::move(sharded));
   }
+}
+
+std::vector<nn::Parameter> ModelImpl::pieces(const std::string& part) const {
+  const auto sharded = shards_.find(part);
+  return sharded == shards_.end() ? nn::parameters_of(*named_children()[part], stage(), {"tp"})
+                                  : sharded->second->parameters();
 }
 
 at::Tensor ModelImpl::forward(at::Tensor x, const ForwardPass& pass, std::span<nn::KeyValueCache> caches) const {

@@ -17,13 +17,13 @@ namespace adjoin::models {
 /// Consecutive segments, made on this rank: a whole model, or a stage of one.
 class ModelImpl : public torch::nn::Module {
  public:
-  /// Makes each part once, also one that several segments name. With `shards` each rank keeps only a shard of the weights that
-  /// several ranks hold copies of; it has a segment's weights whole only while the segment runs, forward or back. All ranks of
-  /// the stage must then call each function. With `seed`, what a plain module of torch::nn draws follows from the seed and the
+  /// Makes each part once, also one that several segments name. Where parts are sharded each rank keeps only a shard of their weights
+  /// that several ranks hold copies of; it has a segment's weights whole only while the segment runs, forward or back, and of a
+  /// table the rows that it reads. All ranks of the stage must then call each function. With `seed`, what a plain module of torch::nn draws follows from the seed and the
   /// name of its part: such a part is made a second time, while no other thread of this process draws.
   /// Throws: InvalidArgument for no segments, for a segment without a forward, and what the parts throw
   ModelImpl(std::vector<Segment> segments, const Grid& stage, const at::TensorOptions& tensor = at::kFloat,
-            bool shards = false, std::optional<uint64_t> seed = {});
+            Sharding sharding = Sharding::none, std::optional<uint64_t> seed = {});
 
   /// `caches`: empty, or one for each segment.
   at::Tensor forward(at::Tensor x, const ForwardPass& pass, std::span<nn::KeyValueCache> caches = {}) const;
@@ -35,7 +35,9 @@ class ModelImpl : public torch::nn::Module {
 
   const std::vector<Segment>& segments() const { return segments_; }
   const Modules& modules(size_t segment) const { return modules_[segment]; }
-  /// For each part, where the model has shards.
+  /// A part's parameters and buffers: the shards of one that is sharded.
+  std::vector<nn::Parameter> pieces(const std::string& part) const;
+  /// For each part that is sharded.
   const std::map<std::string, std::shared_ptr<parallel::WeightShards>>& shards() const { return shards_; }
   const Grid& stage() const { return modules_.front().stage; }
 

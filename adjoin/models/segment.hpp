@@ -21,7 +21,16 @@ struct ModuleRecipe {
   std::string name;  ///< "block3"
   /// Makes this rank's module on the grid of its stage. The weights get their values later.
   std::function<std::shared_ptr<torch::nn::Module>(const Grid& stage, const at::TensorOptions& tensor)> make;
+  /// Whether its weights are large tables in which rows are looked up, and which nothing else reads: where only their owners keep
+  /// them, the rows that are read move.
+  bool is_table = false;
 };
+
+/// Of which weights each of the ranks that hold copies keeps its shard only.
+enum class Sharding : uint8_t { none, tables, all };
+inline bool is_sharded(const ModuleRecipe& part, Sharding sharding) {
+  return sharding == Sharding::all || (sharding == Sharding::tables && part.is_table);
+}
 
 /// The modules of a segment's parts, in order, and the grid on which they were made.
 struct Modules {

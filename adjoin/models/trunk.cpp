@@ -152,7 +152,9 @@ std::vector<ModuleRecipe> embedding_parts(const TransformerOptions& options) {
                                  .split_rows = options.rows.split,
                                  .deviation = options.embedding_deviation});
   };
+  constexpr int64_t kManyWords = 4096;  // a step reads fewer of them than there are
   std::vector<ModuleRecipe> parts{words_part(options)};
+  parts[0].is_table = options.words >= kManyWords;
   if (options.positions == TransformerOptions::Positions::learned)
     parts.push_back(features_part("positions", options.context));
   if (options.token_types > 0) parts.push_back(features_part("token_types", options.token_types));

@@ -6,10 +6,15 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 
+#include "adjoin/base/error.hpp"
+#include "adjoin/movement/marks.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/parallel/copies.hpp"
+#include "adjoin/parallel/looked_up.hpp"
 #include "adjoin/parallel/weight_gathers.hpp"
 #include "adjoin/partition/shard.hpp"
 
@@ -27,15 +32,51 @@ nn::Parameter cut(nn::Parameter whole) {
   return whole;
 }
 
-const std::string kAdvice = "its segment runs: read and save the parameters() of the object that holds its shards";
+constexpr const char* kAdvice = "its segment runs: read and save the parameters() of the object that holds its shards";
 
 }  // namespace
+
+/// A table of which rows are fetched where they are looked up, as it is not used in any other way.
+class WeightShards::Table final : public MarkedTensors, NotCopied {
+ public:
+  Table(const nn::Parameter& whole, const nn::Parameter& shard)
+      : shard_(shard), rows_(whole, shard.tensor, nn::copies_of(whole)) {
+    if (!whole.tensor.is_meta()) mark_.emplace(whole.tensor, *this, 0);
+  }
+
+  at::Tensor look_up(size_t, const at::Tensor&, const at::Tensor& ids, int64_t padding_idx) override {
+    return rows_.look_up(ids, padding_idx);
+  }
+  void begin_read(size_t) override {
+    throw InvalidArgument("'" + shard_.name +
+                          "' is a table whose rows are kept by different ranks, so that it can only be "
+                          "looked up; where something else reads it, its part of the model is no table");
+  }
+  void end_read(size_t) noexcept override {}
+  void write(size_t, const std::string& operation) override {
+    throw InvalidArgument("'" + shard_.name + "' is kept by different ranks, so " + operation +
+                          " cannot change it: change the pieces that the model gives");
+  }
+  void take_gradient() {
+    if (!is_trained(shard_)) return;
+    at::Tensor& gradient = shard_.tensor.mutable_grad();
+    const at::Tensor sum = rows_.sum_gradients();
+    gradient = gradient.defined() ? gradient.add_(sum) : sum;
+  }
+
+ private:
+  const nn::Parameter shard_;
+  LookedUp rows_;
+  std::optional<Mark> mark_;
+};
 
 nn::Parameter shard_of(nn::Parameter whole) {
   return is_cut(whole) ? cut(std::move(whole)) : whole;
 }
 
-WeightShards::WeightShards(std::vector<nn::Parameter> whole) : parameters_(std::move(whole)) {
+WeightShards::~WeightShards() = default;
+
+WeightShards::WeightShards(std::vector<nn::Parameter> whole, bool are_looked_up) : parameters_(std::move(whole)) {
   const at::NoGradGuard no_gradient;
   for (nn::Parameter& parameter : parameters_) {
     at::Tensor tensor = parameter.tensor;
@@ -45,13 +86,18 @@ WeightShards::WeightShards(std::vector<nn::Parameter> whole) : parameters_(std::
     if (has_shards && !owns_storage) tensor.set_data(tensor.clone(at::MemoryFormat::Contiguous));
     if (!parameter.initial && !tensor.is_meta()) broadcast_piece(parameter);
     if (!has_shards) continue;
-    Weight& weight = weights_.emplace_back(Weight{tensor, {}, Bucket({parameter}, {0})});
-    if (is_trained(parameter))
-      weight.gradient = std::make_unique<BucketSum>(std::vector{parameter}, weight.bucket, BucketSum::When::each_time);
-    parameter = cut(std::move(parameter));
-    weight.shard = parameter.tensor;
-    weight.shard.view({-1}).copy_(weight.bucket.mine(tensor.view({-1})));
+    const nn::Parameter uncut = parameter;
+    const Bucket bucket({uncut}, {0});
+    parameter = cut(uncut);
+    parameter.tensor.view({-1}).copy_(bucket.mine(tensor.view({-1})));
     take_memory(tensor, kAdvice);
+    if (are_looked_up && LookedUp::can_serve(uncut)) {
+      tables_.push_back(std::make_unique<Table>(uncut, parameter));
+      continue;
+    }
+    Weight& weight = weights_.emplace_back(Weight{tensor, parameter.tensor, bucket});
+    if (is_trained(uncut))
+      weight.gradient = std::make_unique<BucketSum>(std::vector{uncut}, bucket, BucketSum::When::each_time);
   }
 }
 
@@ -109,6 +155,7 @@ void WeightShards::take_gradients() {
     at::Tensor& gradient = weight.shard.mutable_grad();
     gradient = gradient.defined() ? gradient.add_(sum) : sum;
   }
+  for (const auto& table : tables_) table->take_gradient();
 }
 
 void WeightShards::leave_gradients() {

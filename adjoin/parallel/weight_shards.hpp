@@ -25,9 +25,11 @@ namespace adjoin::parallel {
 class WeightShards {
  public:
   /// Called by all workers of the parameters' grids. Values that a module initialised itself are replaced by those of the first
-  /// worker.
+  /// worker. `are_looked_up`: matrices are tables in which at::embedding looks rows up, and which nothing else reads. They are never
+  /// whole: rows are fetched from their owners.
   /// Throws: InvalidArgument for a parameter whose gradients another optimizer sums within backward
-  explicit WeightShards(std::vector<nn::Parameter> whole);
+  explicit WeightShards(std::vector<nn::Parameter> whole, bool are_looked_up = false);
+  ~WeightShards();
 
   /// Shards in place of the parameters that have copies, in the order of the parameters: an optimizer updates them, and a
   /// checkpoint stores them.
@@ -45,7 +47,7 @@ class WeightShards {
   /// Whether a tensor is one of the whole tensors, or a view of one.
   bool holds(const at::Tensor& tensor) const;
 
-  /// Adds the sums that backward has left to `.grad` of the shards; where it has left none, `.grad` does not change.
+  /// A collective, for tables: adds the sums that backward has left to `.grad` of the shards; where it has left none, `.grad` does not change.
   void take_gradients();
   /// The bytes of these sums.
   int64_t gradient_bytes() const;
@@ -62,8 +64,11 @@ class WeightShards {
   };
   void give_all_memory();
 
+  class Table;
+
   std::vector<nn::Parameter> parameters_;
   std::vector<Weight> weights_;
+  std::vector<std::unique_ptr<Table>> tables_;
   enum class Now : uint8_t { cut, begun, whole } now_ = Now::cut;
 };
 

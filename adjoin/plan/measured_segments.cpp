@@ -145,8 +145,11 @@ std::set<std::string> MeasuredSegments::summed_earlier(int stage, size_t segment
 
 const SegmentNeeds& MeasuredSegments::needs_of(const SegmentTrial& trial, const models::Model& model, size_t i) {
   const std::string name = name_of(trial, model, i);
+  std::vector<int64_t> layout = layout_of_needs(configuration_);
+  if (std::ranges::any_of(trial.segment.parts, &models::ModuleRecipe::is_table))
+    layout.insert(layout.end(), {configuration_.dp, configuration_.pp});
   auto& of_loads = known_[{
-      .layout = layout_of_needs(configuration_),
+      .layout = std::move(layout),
       .segment = name,
       .larger_shards = shards_weights(configuration_) ? larger_shards(model, i, trial.grid) : std::vector<bool>(),
       .of_trial = {trial.segment.recomputes, trial.holds_input, trial.backward_follows,

@@ -38,14 +38,20 @@ at::Tensor stand_in(const at::Tensor& output) {
   return number.expand(output.sizes()).clone(at::MemoryFormat::Contiguous);
 }
 
+std::vector<nn::Parameter> pieces_of(const models::Model& model) {
+  std::vector<nn::Parameter> all;
+  for (const auto& part : model->named_children())
+    std::ranges::move(model->pieces(part.key()), std::back_inserter(all));
+  return all;
+}
+
 models::Model made(const SegmentTrial& trial) {
   const Grid stage = trial.grid.at("pp", trial.grid.coordinate("pp"));
   models::Model model(std::vector<models::Segment>{trial.segment}, stage, tensor_options(trial.configuration),
-                      shards_weights(trial.configuration));
+                      sharding_of(trial.configuration));
   const at::NoGradGuard no_gradient;
-  if (model->shards().empty())
-    for (const nn::Parameter& parameter : parameters_of(model))
-      if (parameter.initial) parameter.tensor.zero_();  // any finite number works
+  for (const nn::Parameter& parameter : pieces_of(model))
+    if (parameter.initial) parameter.tensor.zero_();  // any finite number works
   return model;
 }
 
@@ -134,7 +140,8 @@ class TimedPasses {
   TimedPasses(const SegmentTrial& trial, bool adds_up, const Communicator& workers)
       : trial_(trial), adds_up_(adds_up), workers_(workers), model_(made(trial)) {
     const at::NoGradGuard no_gradient;  // zeros might be faster than other numbers
-    for (const at::Tensor& weight : model_->parameters()) weight.normal_(0, 0.02);
+    for (const nn::Parameter& piece : pieces_of(model_))
+      if (!piece.is_buffer) piece.tensor.normal_(0, 0.02);
     given_ = trial.input.defined() ? at::randn(trial.input.sizes(), trial.input.options().device(at::kCPU))
                                    : trial.batch.input;
   }
@@ -255,7 +262,12 @@ SegmentNeeds measure(const SegmentTrial& trial) {
   }
   needs.backward_again = again.backward;
   needs.weight_gradients_again = again.weight_gradients;
-  for (const auto& [part, shards] : model->shards()) needs.ahead += shards->bytes_ahead();
+  trial.calls.calls.clear();
+  for (const auto& [part, shards] : model->shards()) {
+    needs.ahead += shards->bytes_ahead();
+    shards->take_gradients();
+  }
+  needs.calls_of_step = std::exchange(trial.calls.calls, {});
   return needs;
 }
 

@@ -43,6 +43,8 @@ struct SegmentNeeds {
   /// The same two where its weights have gradients of an earlier micro-batch, which are not counted here.
   int64_t backward_again = 0, weight_gradients_again = 0;
   std::vector<PlannedCall> calls{};
+  std::vector<PlannedCall>
+      calls_of_step{};       ///< once after the last backward, for each of its micro-batches these bytes
   size_t forward_calls = 0;  ///< the first of the calls, those in forward
   SegmentSeconds seconds{};  ///< if a clock measures them
   at::Tensor output{};       ///< has the shape and type of its output, without memory

@@ -157,7 +157,7 @@ struct EqualRanks {
       : model(model_here(run.stages, grid, tensor_options(run.configuration).device(at::kMeta))) {
     const auto keeps_shard = keeps_shard_of_gradient(run.configuration, run.stages.segments);
     const std::vector<nn::Parameter> whole = parameters_here(run.stages, model, grid),
-                                     kept = parameters_here(run.stages, model, grid, shards_weights(run.configuration));
+                                     kept = parameters_here(run.stages, model, grid, sharding_of(run.configuration));
     for (size_t i = 0; i < kept.size(); ++i) {
       const nn::Parameter& parameter = kept[i];
       const auto bytes = static_cast<int64_t>(parameter.tensor.nbytes());
@@ -180,7 +180,7 @@ struct EqualRanks {
     const auto found = optimizers.find(number);
     if (found != optimizers.end()) return found->second;
     if (optimizers.size() >= kMostRun) return optimizers.begin()->second;
-    std::vector<nn::Parameter> kept = parameters_here(run.stages, model, rank.grid, shards_weights(run.configuration));
+    std::vector<nn::Parameter> kept = parameters_here(run.stages, model, rank.grid, sharding_of(run.configuration));
     return optimizers.emplace(number, needs_of_optimizer(run, std::move(kept), *rank.calls)).first->second;
   }
 };
@@ -222,6 +222,7 @@ RankPlan plan_rank(const PlannedRun& run, const EqualRanks& alike, const Optimiz
     if (from < 0 || from >= run.stages.count() || run.stages.pp_of(from) == pp) return;
     memory.receive(static_cast<int64_t>(measured.arriving(std::min(action.stage, from), model, batch).nbytes()));
   };
+  std::map<std::pair<int, size_t>, std::vector<PlannedCall>> of_step;  // by stage and segment
   const auto& actions = run.stages.schedule.actions[static_cast<size_t>(pp)];
   for (size_t i = 0; i < actions.size(); ++i) {
     const pipeline::Action& action = actions[i];
@@ -242,7 +243,8 @@ RankPlan plan_rank(const PlannedRun& run, const EqualRanks& alike, const Optimiz
       continue;
     }
     StageWork& work = *std::ranges::find(plan.work, action.stage, &StageWork::stage);
-    for (const SegmentNeeds* of_segment : needs.segments) {
+    for (size_t segment = 0; segment < needs.segments.size(); ++segment) {
+      const SegmentNeeds* of_segment = needs.segments[segment];
       const std::vector<PlannedCall>& calls = of_segment->calls;
       plan.calls.insert(plan.calls.end(), calls.begin(), calls.end());
       const auto turn = calls.begin() + static_cast<std::ptrdiff_t>(of_segment->forward_calls);
@@ -250,11 +252,23 @@ RankPlan plan_rank(const PlannedRun& run, const EqualRanks& alike, const Optimiz
       work.backward.insert(work.backward.end(), turn, calls.end());
       work.seconds += of_segment->seconds;
       ++work.passes;
+      if (of_segment->calls_of_step.empty()) continue;
+      std::vector<PlannedCall>& sums = of_step[{action.stage, segment}];
+      if (sums.empty()) sums.resize(of_segment->calls_of_step.size());
+      for (size_t call = 0; call < sums.size(); ++call) {
+        const int64_t before = sums[call].bytes;
+        sums[call] = of_segment->calls_of_step[call];
+        sums[call].bytes += before;
+      }
     }
     if (action.stage + 1 < run.stages.count())
       send(action, action.stage + 1);
     else
       plan.tally = needs.segments.back()->tally;
+  }
+  for (const auto& [segment, calls] : of_step) {
+    plan.calls.insert(plan.calls.end(), calls.begin(), calls.end());
+    plan.update.insert(plan.update.end(), calls.begin(), calls.end());
   }
   plan.activations = memory.most_kept();
   plan.highest = std::max(memory.highest(), plan.weights + optimizer.highest);

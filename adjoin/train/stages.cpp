@@ -122,16 +122,15 @@ std::vector<HeldPart> parts_of_stages(const Stages& stages) {
 
 /// The parameters of a part of this rank's model; without a model, of a part that other ranks have.
 std::vector<nn::Parameter> pieces_of(const HeldPart& held, const models::Model* model, const Grid& grid,
-                                     const at::TensorOptions& tensor, bool shards) {
+                                     const at::TensorOptions& tensor, models::Sharding sharding) {
   const Grid here = grid.at("pp", grid.coordinate("pp"));
   const Grid stage = model ? here : stage_of_others(grid, held.held_at.front());
   const std::string& name = held.part->name;
-  const std::shared_ptr<torch::nn::Module> module =
-      model ? (*model)->named_children()[name] : held.part->make(stage, tensor.device(at::kMeta));
-  const bool has_shards = model && !(*model)->shards().empty();
-  std::vector<nn::Parameter> parameters =
-      has_shards ? (*model)->shards().at(name)->parameters() : nn::parameters_of(*module, stage, {"tp"});
-  if (shards && !has_shards)
+  const bool has_shards = model && (*model)->shards().contains(name);
+  const std::shared_ptr<torch::nn::Module> elsewhere =
+      model ? nullptr : held.part->make(stage, tensor.device(at::kMeta));
+  std::vector<nn::Parameter> parameters = model ? (*model)->pieces(name) : nn::parameters_of(*elsewhere, stage, {"tp"});
+  if (is_sharded(*held.part, sharding) && !has_shards)
     for (nn::Parameter& parameter : parameters) {
       parameter.grid = stage;  // a model for plans may have been made as another rank
       parameter = parallel::shard_of(parameter);
@@ -229,27 +228,27 @@ void print_stages(std::ostream& out, const Stages& stages) {
   out << '\n' << table_text(table, "rrlr");
 }
 
-models::Model model_here(const Stages& stages, const Grid& grid, const at::TensorOptions& tensor, bool shards,
-                         std::optional<uint64_t> seed) {
+models::Model model_here(const Stages& stages, const Grid& grid, const at::TensorOptions& tensor,
+                         models::Sharding sharding, std::optional<uint64_t> seed) {
   const int pp = grid.coordinate("pp");
   std::vector<models::Segment> here;
   for (const int stage : stages.stages_at(pp)) std::ranges::copy(stages.segments_of(stage), std::back_inserter(here));
-  return models::Model(std::move(here), grid.at("pp", pp), tensor, shards, seed);
+  return models::Model(std::move(here), grid.at("pp", pp), tensor, sharding, seed);
 }
 
 std::vector<nn::Parameter> parameters_here(const Stages& stages, const models::Model& model, const Grid& grid,
-                                           bool shards) {
+                                           models::Sharding sharding) {
   std::vector<nn::Parameter> all;
   for (const HeldPart& part : parts_of_stages(stages))
-    if (part.is_at(grid.coordinate("pp"))) append(all, pieces_of(part, &model, grid, {}, shards));
+    if (part.is_at(grid.coordinate("pp"))) append(all, pieces_of(part, &model, grid, {}, sharding));
   return all;
 }
 
 std::vector<nn::Parameter> parameters_of(const Stages& stages, const models::Model& model, const Grid& grid,
-                                         const at::TensorOptions& tensor, bool shards) {
+                                         const at::TensorOptions& tensor, models::Sharding sharding) {
   std::vector<nn::Parameter> all;
   for (const HeldPart& part : parts_of_stages(stages))
-    append(all, pieces_of(part, part.is_at(grid.coordinate("pp")) ? &model : nullptr, grid, tensor, shards));
+    append(all, pieces_of(part, part.is_at(grid.coordinate("pp")) ? &model : nullptr, grid, tensor, sharding));
   return all;
 }
 

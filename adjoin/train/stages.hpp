@@ -50,17 +50,18 @@ pipeline::Timeline expected_timeline(const Stages& stages);
 void print_stages(std::ostream& out, const Stages& stages);
 
 /// The model of a rank of the grid, which has the segments of the rank's stages. The rest is as in models::ModelImpl.
-models::Model model_here(const Stages& stages, const Grid& grid, const at::TensorOptions& tensor, bool shards = false,
-                         std::optional<uint64_t> seed = {});
+models::Model model_here(const Stages& stages, const Grid& grid, const at::TensorOptions& tensor,
+                         models::Sharding sharding = models::Sharding::none, std::optional<uint64_t> seed = {});
 
-/// This rank's pieces of the parameters and buffers. What two stages name is copied on both. `shards`: the pieces are those of
+/// This rank's pieces of the parameters and buffers. What two stages name is copied on both. The pieces of sharded parts are those of
 /// WeightShards, also where the model has whole tensors.
 std::vector<nn::Parameter> parameters_here(const Stages& stages, const models::Model& model, const Grid& grid,
-                                           bool shards = false);
+                                           models::Sharding sharding = models::Sharding::none);
 
 /// The parameters and buffers of the whole model, in the order of its segments, on the grid of all stages. `model` has this
 /// rank's segments; what other stages hold is a tensor of no elements here.
 std::vector<nn::Parameter> parameters_of(const Stages& stages, const models::Model& model, const Grid& grid,
-                                         const at::TensorOptions& tensor, bool shards = false);
+                                         const at::TensorOptions& tensor,
+                                         models::Sharding sharding = models::Sharding::none);
 
 }  // namespace adjoin::train

@@ -52,9 +52,9 @@ Trainer::Trainer(const Configuration& configuration, const Task& task, const Com
       task_(task),
       grid_(world, grid_shape(configuration, world)),
       stages_(stages_of(configuration, segments_of(configuration, task))),
-      model_(model_here(stages_, grid_, tensor_options(configuration), shards_weights(configuration),
+      model_(model_here(stages_, grid_, tensor_options(configuration), sharding_of(configuration),
                         static_cast<uint64_t>(configuration.seed))),
-      parameters_(parameters_of(stages_, model_, grid_, tensor_options(configuration), shards_weights(configuration))),
+      parameters_(parameters_of(stages_, model_, grid_, tensor_options(configuration), sharding_of(configuration))),
       checks_gradients_(configuration.check_gradients) {
   for (const models::Segment& segment : stages_.segments)
     slice_names_.push_back({"forward " + segment.name, "backward " + segment.name});

@@ -25,9 +25,14 @@ at::TensorOptions tensor_options(const Configuration& configuration);
 /// A task's segments; some are computed again in backward if the configuration says so.
 std::vector<models::Segment> segments_of(const Configuration& configuration, const Task& task);
 
-/// Whether each rank keeps only shards of weights.
+/// What each rank keeps only shards of.
+inline models::Sharding sharding_of(const Configuration& configuration) {
+  using models::Sharding;
+  return configuration.zero == 3 ? Sharding::all : configuration.zero == 0 ? Sharding::none : Sharding::tables;
+}
+/// Whether those are all weights.
 inline bool shards_weights(const Configuration& configuration) {
-  return configuration.zero == 3;
+  return sharding_of(configuration) == models::Sharding::all;
 }
 
 /// One worker's part of a model and its optimizer, on a grid {dp, ep, pp, cp, tp}. All workers of the grid call each function

@@ -129,6 +129,28 @@ TEST(Layouts, train_the_same_model_whatever_lies_where) {
     }
 }
 
+TEST(Layouts, train_the_same_large_tables_whatever_lies_where) {
+  for (const char* model : {"classifier", "decoder"}) {
+    Configuration one = odd_sizes(model);
+    one.tied_scores = false;
+    one.words = 4999;
+    constexpr int64_t kSteps = 5;
+    const std::vector<double> expected = losses_in(one, Communicator(), kSteps);
+    for_each_world({2, 3, 4}, [&](const Communicator& world) {
+      std::mt19937 random(static_cast<unsigned>(20 * world.size()));
+      for (int i = 0; i < 4; ++i) {
+        Configuration c = drawn(one, world.size(), random);
+        c.zero = i;
+        const std::vector<double> found = losses_in(c, world, kSteps);
+        for (size_t step = 0; step < expected.size(); ++step)
+          ASSERT_NEAR(found[step], expected[step], 1e-9 * expected[step])
+              << model << " on " << grid_sizes(c).to_string() << ", micro-batches " << c.microbatches << ", zero "
+              << c.zero << ", step " << step;
+      }
+    });
+  }
+}
+
 TEST(Layouts, train_the_same_experts_whatever_lies_where) {
   for (const char* model : {"classifier", "decoder"}) {
     Configuration one = odd_sizes(model);
