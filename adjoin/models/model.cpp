@@ -36,11 +36,12 @@ ModelImpl::ModelImpl(std::vector<Segment> segments, const Grid& stage, const at:
       const auto children = named_children();
       const auto* known = children.find(part.name);
       of_segment.of_parts.push_back(known ? *known : register_module(part.name, made(part, stage, tensor, seed)));
-      if (!is_sharded(part, sharding)) continue;
+      const std::optional<parallel::Kept> kept = kept_as(part, sharding);
+      if (!kept) continue;
       std::shared_ptr<parallel::WeightShards>& of_part = shards_[part.name];
       if (!of_part)
         of_part = std::make_shared<parallel::WeightShards>(
-            nn::parameters_of(*of_segment.of_parts.back(), stage, {"tp"}), part.is_table);
+            nn::parameters_of(*of_segment.of_parts.back(), stage, {"tp"}), *kept);
       sharded.push_back(of_part);
     }
     sharded_.add(std::move(sharded));

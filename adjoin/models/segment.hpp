@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "adjoin/movement/forward_pass.hpp"
 #include "adjoin/nn/sequence/attention.hpp"
 #include "adjoin/nn/sequence/key_value_cache.hpp"
+#include "adjoin/parallel/weight_shards.hpp"
 #include "adjoin/partition/grid.hpp"
 
 namespace adjoin::models {
@@ -26,10 +28,15 @@ struct ModuleRecipe {
   bool is_table = false;
 };
 
-/// Of which weights each of the ranks that hold copies keeps its shard only.
-enum class Sharding : uint8_t { none, tables, all };
-inline bool is_sharded(const ModuleRecipe& part, Sharding sharding) {
-  return sharding == Sharding::all || (sharding == Sharding::tables && part.is_table);
+/// Of which weights each of the ranks that hold copies keeps its shard only; where all ranks keep all, whether rows of tables'
+/// gradients move.
+enum class Sharding : uint8_t { none, rows_of_gradients, tables, all };
+/// How ranks keep a part's weights; none: as the part makes them.
+inline std::optional<parallel::Kept> kept_as(const ModuleRecipe& part, Sharding sharding) {
+  using parallel::Kept;
+  if (sharding == Sharding::none || (sharding != Sharding::all && !part.is_table)) return std::nullopt;
+  if (!part.is_table) return Kept::shards;
+  return sharding == Sharding::rows_of_gradients ? Kept::tables : Kept::shards_of_tables;
 }
 
 /// The modules of a segment's parts, in order, and the grid on which they were made.

@@ -155,9 +155,24 @@ at::Tensor LookedUp::exchanged(const at::Tensor& rows, const std::vector<int64_t
   return received;
 }
 
+/// The ids and rows of all ranks, one after another.
+void LookedUp::gather(at::Tensor& ids, at::Tensor& rows) const {
+  const auto ranks = static_cast<size_t>(copies_.size());
+  std::vector<int64_t> counts(ranks), elements(ranks);
+  const std::vector<int64_t> mine{ids.numel()}, one_each(ranks, 1);
+  copies_.all_gather(const_buffer(mine), buffer(counts), one_each);
+  for (size_t rank = 0; rank < ranks; ++rank) elements[rank] = counts[rank] * rows.size(1);
+  const int64_t all = std::reduce(counts.begin(), counts.end());
+  const at::Tensor all_ids = at::empty({all}, ids.options()), all_rows = at::empty({all, rows.size(1)}, rows.options());
+  copies_.all_gather(buffer(ids), buffer(all_ids), counts);
+  copies_.all_gather(buffer(rows), buffer(all_rows), elements);
+  ids = all_ids;
+  rows = all_rows;
+}
+
 at::Tensor LookedUp::rows(const at::Tensor& ids) const {
   const at::NoGradGuard no_gradient;
-  if (copies_.size() == 1) return at::index_select(shard_, 0, ids);
+  if (is_whole()) return at::index_select(shard_, 0, ids);
   const Asked asked = asked_of_owners(ids);
   return exchanged(at::index_select(shard_, 0, asked.ids), asked.of_me, asked.of_owners);
 }
@@ -177,9 +192,12 @@ at::Tensor LookedUp::sum_gradients(double scale, std::optional<at::ScalarType> w
     rows = at::empty({0, shard_.size(1)}, shard_.options());
   }
   if (scale != 1) rows.mul_(scale);
-  if (copies_.size() > 1) {
+  if (copies_.size() > 1) rows = rows.to(sent);
+  if (copies_.size() > 1 && is_whole()) {
+    gather(ids, rows);
+  } else if (copies_.size() > 1) {
     const Asked asked = asked_of_owners(ids);
-    rows = exchanged(rows.to(sent), asked.of_owners, asked.of_me);
+    rows = exchanged(rows, asked.of_owners, asked.of_me);
     ids = asked.ids;
   }
   // 16-bit numbers are added in float32 and rounded once, as by a collective.

@@ -25,7 +25,12 @@ bool is_cut(const nn::Parameter& parameter) {
   return !parameter.is_buffer && nn::ranks_of_copies(parameter).size() > 1;
 }
 
-nn::Parameter cut(nn::Parameter whole) {
+nn::Parameter cut(nn::Parameter whole, Kept kept) {
+  if (kept == Kept::tables) {  // the sums of its gradients are the same on all
+    for (const std::string& axis : whole.layout.axes(Kind::copied))
+      whole.layout = whole.layout.with_kind(axis, Kind::replicated);
+    return whole;
+  }
   whole.layout = sharded(whole.layout);
   whole.tensor = at::empty(whole.layout.shape_on(whole.grid.world().rank()), whole.tensor.options())
                      .requires_grad_(whole.tensor.requires_grad());
@@ -39,8 +44,10 @@ constexpr const char* kAdvice = "its segment runs: read and save the parameters(
 /// A table of which rows are fetched where they are looked up, as it is not used in any other way.
 class WeightShards::Table final : public MarkedTensors, NotCopied {
  public:
-  Table(const nn::Parameter& whole, const nn::Parameter& shard)
-      : shard_(shard), rows_(whole, shard.tensor, nn::copies_of(whole)) {
+  Table(const nn::Parameter& whole, const nn::Parameter& kept)
+      : kept_(kept),
+        is_whole_(kept.tensor.is_same(whole.tensor)),
+        rows_(whole, kept.tensor.detach(), nn::copies_of(whole)) {
     if (!whole.tensor.is_meta()) mark_.emplace(whole.tensor, *this, 0);
   }
 
@@ -48,35 +55,40 @@ class WeightShards::Table final : public MarkedTensors, NotCopied {
     return rows_.look_up(ids, padding_idx);
   }
   void begin_read(size_t) override {
-    throw InvalidArgument("'" + shard_.name +
-                          "' is a table whose rows are kept by different ranks, so that it can only be "
-                          "looked up; where something else reads it, its part of the model is no table");
+    require(is_whole_, [&] {
+      return "'" + kept_.name +
+             "' is a table whose rows are kept by different ranks, so that it can only be looked up; " +
+             "where something else reads it, its part of the model is no table";
+    });
   }
   void end_read(size_t) noexcept override {}
   void write(size_t, const std::string& operation) override {
-    throw InvalidArgument("'" + shard_.name + "' is kept by different ranks, so " + operation +
-                          " cannot change it: change the pieces that the model gives");
+    require(is_whole_, [&] {
+      return "'" + kept_.name + "' is kept by different ranks, so " + operation +
+             " cannot change it: change the pieces that the model gives";
+    });
   }
   void take_gradient() {
-    if (!is_trained(shard_)) return;
-    at::Tensor& gradient = shard_.tensor.mutable_grad();
+    if (!is_trained(kept_)) return;
+    at::Tensor& gradient = kept_.tensor.mutable_grad();
     const at::Tensor sum = rows_.sum_gradients();
     gradient = gradient.defined() ? gradient.add_(sum) : sum;
   }
 
  private:
-  const nn::Parameter shard_;
+  const nn::Parameter kept_;
+  const bool is_whole_;
   LookedUp rows_;
   std::optional<Mark> mark_;
 };
 
-nn::Parameter shard_of(nn::Parameter whole) {
-  return is_cut(whole) ? cut(std::move(whole)) : whole;
+nn::Parameter kept_of(nn::Parameter whole, Kept kept) {
+  return is_cut(whole) ? cut(std::move(whole), kept) : whole;
 }
 
 WeightShards::~WeightShards() = default;
 
-WeightShards::WeightShards(std::vector<nn::Parameter> whole, bool are_looked_up) : parameters_(std::move(whole)) {
+WeightShards::WeightShards(std::vector<nn::Parameter> whole, Kept kept) : parameters_(std::move(whole)) {
   const at::NoGradGuard no_gradient;
   for (nn::Parameter& parameter : parameters_) {
     at::Tensor tensor = parameter.tensor;
@@ -87,11 +99,13 @@ WeightShards::WeightShards(std::vector<nn::Parameter> whole, bool are_looked_up)
     if (!parameter.initial && !tensor.is_meta()) broadcast_piece(parameter);
     if (!has_shards) continue;
     const nn::Parameter uncut = parameter;
+    parameter = cut(uncut, kept);
     const Bucket bucket({uncut}, {0});
-    parameter = cut(uncut);
-    parameter.tensor.view({-1}).copy_(bucket.mine(tensor.view({-1})));
-    take_memory(tensor, kAdvice);
-    if (are_looked_up && LookedUp::can_serve(uncut)) {
+    if (kept != Kept::tables) {
+      parameter.tensor.view({-1}).copy_(bucket.mine(tensor.view({-1})));
+      take_memory(tensor, kAdvice);
+    }
+    if (kept != Kept::shards) {
       tables_.push_back(std::make_unique<Table>(uncut, parameter));
       continue;
     }

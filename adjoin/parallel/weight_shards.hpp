@@ -13,6 +13,15 @@
 
 namespace adjoin::parallel {
 
+/// What a worker has of weights of which others hold copies.
+enum class Kept : uint8_t {
+  shards,            ///< its shard, and the whole tensor while it computes with it
+  shards_of_tables,  ///< its shard of a table that is only looked up: never more than the rows that it reads
+  tables             ///< all of such a table; of its gradient rows move
+};
+/// A parameter as WeightShards has it, with a tensor of that shape and no values.
+nn::Parameter kept_of(nn::Parameter whole, Kept kept);
+
 /// The weights of a module. Each worker that holds copies keeps only its shard of them (adjoin::sharded), and has the whole
 /// tensors while it computes with them (ZeRO stage 3).
 ///
@@ -25,10 +34,9 @@ namespace adjoin::parallel {
 class WeightShards {
  public:
   /// Called by all workers of the parameters' grids. Values that a module initialised itself are replaced by those of the first
-  /// worker. `are_looked_up`: matrices are tables in which at::embedding looks rows up, and which nothing else reads. They are never
-  /// whole: rows are fetched from their owners.
+  /// worker. Tables are matrices in which at::embedding looks rows up, and which nothing else reads.
   /// Throws: InvalidArgument for a parameter whose gradients another optimizer sums within backward
-  explicit WeightShards(std::vector<nn::Parameter> whole, bool are_looked_up = false);
+  explicit WeightShards(std::vector<nn::Parameter> whole, Kept kept = Kept::shards);
   ~WeightShards();
 
   /// Shards in place of the parameters that have copies, in the order of the parameters: an optimizer updates them, and a
@@ -95,8 +103,5 @@ class ShardedSegments {
  private:
   std::vector<std::vector<std::shared_ptr<WeightShards>>> segments_;
 };
-
-/// A parameter in the form that WeightShards has it, with a tensor of the shard's shape and no values.
-nn::Parameter shard_of(nn::Parameter whole);
 
 }  // namespace adjoin::parallel

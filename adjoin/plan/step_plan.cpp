@@ -167,7 +167,7 @@ struct EqualRanks {
       weights.weights += bytes;
       int64_t& gradient = gradients[whole[i].tensor.unsafeGetTensorImpl()] = bytes;
       if (keeps_shard(parameter)) {
-        gradient = static_cast<int64_t>(parallel::shard_of(parameter).tensor.nbytes());
+        gradient = static_cast<int64_t>(parallel::kept_of(parameter, parallel::Kept::shards).tensor.nbytes());
         summed.insert(parameter.name);
       }
       weights.gradients += gradient;

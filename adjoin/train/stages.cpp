@@ -130,10 +130,10 @@ std::vector<nn::Parameter> pieces_of(const HeldPart& held, const models::Model* 
   const std::shared_ptr<torch::nn::Module> elsewhere =
       model ? nullptr : held.part->make(stage, tensor.device(at::kMeta));
   std::vector<nn::Parameter> parameters = model ? (*model)->pieces(name) : nn::parameters_of(*elsewhere, stage, {"tp"});
-  if (is_sharded(*held.part, sharding) && !has_shards)
+  if (const auto kept = kept_as(*held.part, sharding); kept && !has_shards)
     for (nn::Parameter& parameter : parameters) {
       parameter.grid = stage;  // a model for plans may have been made as another rank
-      parameter = parallel::shard_of(parameter);
+      parameter = parallel::kept_of(parameter, *kept);
     }
   for (nn::Parameter& parameter : parameters) {
     parameter.name = name + "." + parameter.name;

@@ -25,12 +25,13 @@ at::TensorOptions tensor_options(const Configuration& configuration);
 /// A task's segments; some are computed again in backward if the configuration says so.
 std::vector<models::Segment> segments_of(const Configuration& configuration, const Task& task);
 
-/// What each rank keeps only shards of.
+/// How ranks keep weights of which others hold copies.
 inline models::Sharding sharding_of(const Configuration& configuration) {
   using models::Sharding;
-  return configuration.zero == 3 ? Sharding::all : configuration.zero == 0 ? Sharding::none : Sharding::tables;
+  constexpr Sharding kStages[] = {Sharding::rows_of_gradients, Sharding::tables, Sharding::tables, Sharding::all};
+  return kStages[configuration.zero];
 }
-/// Whether those are all weights.
+/// Whether each keeps only shards of all of them.
 inline bool shards_weights(const Configuration& configuration) {
   return sharding_of(configuration) == models::Sharding::all;
 }

@@ -233,7 +233,7 @@ TEST(PlanStep, assumes_that_others_look_up_as_many_rows) {
       EXPECT_EQ(of_rows(seen.calls).size(), 9u) << "counts, ids and rows, of two micro-batches and of the gradient";
       std::array<double, 2> of_all{bytes_of(of_rows(plan.calls)), bytes_of(of_rows(seen.calls))};
       world.all_reduce(buffer(of_all));
-      EXPECT_NEAR(of_all[0] / of_all[1], 1, 0.25) << "on all ranks; those that own frequent words send more of them";
+      EXPECT_NEAR(of_all[0] / of_all[1], 1, 0.35) << "of all ranks; two micro-batches have words in common";
       EXPECT_LT(bytes_of(plan.calls), 4.0 * static_cast<double>(2 * seen.parameters))
           << "which all weights and gradients are";
       EXPECT_NEAR(static_cast<double>(plan.highest) / static_cast<double>(seen.peak), 1, 0.1) << "zero " << zero;
