@@ -123,7 +123,7 @@ class Planner {
   std::optional<SmallSteps> small_steps(const Configuration& c) {
     if (grid_sizes(c).ranks() <= kFewRanks) return std::nullopt;
     const train::Task& task = tasks_.of(c);
-    const int64_t parts = c.dp * c.microbatches, samples = std::ssize(typical_of(c, task)) / parts;
+    const int64_t parts = c.dp * parts_of_step(c), samples = std::ssize(typical_of(c, task)) / parts;
     const int64_t few = std::clamp<int64_t>(samples / 2, 1, timed_samples_);
     SmallSteps steps;
     for (const int i : {0, 1}) {

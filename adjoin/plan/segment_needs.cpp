@@ -231,7 +231,7 @@ SegmentNeeds measure(const SegmentTrial& trial) {
   const GradientShards shards = shards_of(model, trial.summed);
   for (const std::string& part : trial.summed_earlier) model->shards().at(part)->leave_gradients();
   SegmentNeeds needs = needs_of_pass(trial, model, shards, memory), again = needs;
-  if (trial.configuration.microbatches > 1) {
+  if (parts_of_step(trial.configuration) > 1) {
     for (const std::string& part : trial.summed_earlier)  // which are summed after each micro-batch
       for (const at::Tensor& weight : model->named_children()[part]->parameters()) weight.mutable_grad().reset();
     again = needs_of_pass(trial, model, shards, memory);

@@ -21,7 +21,7 @@ StepTime step_time(const train::Configuration& configuration, const train::Stage
     const bool meet = !work.forward.empty() || !work.backward.empty();
     return work.seconds.waiting / (meet ? 1 : std::sqrt(std::max<double>(1, static_cast<double>(work.passes))));
   };
-  const auto count = static_cast<double>(configuration.microbatches);
+  const auto count = static_cast<double>(parts_of_step(configuration));
   pipeline::Costs of_stages{.stages = std::vector<pipeline::StageCosts>(static_cast<size_t>(stages.count()))};
   double computing = 0, communicating = 0, updating = 0;  // sums over all ranks; updating: of the slowest
   for (const RankPlan& rank : ranks) {
