@@ -71,7 +71,7 @@ void check_halves(const C& c) {
   check(c.pp == 1, "--pp " + std::to_string(c.pp), "a pipeline has its own order of micro-batches");
   check(c.pipeline == C().pipeline, "--pipeline " + c.pipeline, "the halves have their own order");
   check(c.zero == 1, "--zero " + std::to_string(c.zero),
-        "gradients and weights are summed and gathered by one part alone");
+        "sums and gathers of what ranks divide belong to one thread of a rank");
 }
 
 void check_rotary(const C& c) {
