@@ -11,6 +11,7 @@
 #include "adjoin/comm/contract/forwarding_backend.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/comm/observers.hpp"
+#include "adjoin/comm/turns.hpp"
 #include "adjoin/comm/values.hpp"
 #include "adjoin/data/class_names.hpp"
 #include "adjoin/data/documents.hpp"

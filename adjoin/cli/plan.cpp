@@ -76,7 +76,7 @@ void add_plan_options(Program& program, CLI::App& command, PlanOptions& options,
       program, command,
       {number("--ranks", options.ranks,
               "Ranks of the job, whose layout a plan then decides: --dp, --ep, --pp, --cp, --tp and --sp, and those of "
-              "--cp-method, --zero, --pipeline, --chunks, --microbatches and --recompute that are not given"),
+              "--cp-method, --zero, --pipeline, --chunks, --microbatches, --halves and --recompute that are not given"),
        option("--memory", "BYTES", "Bytes of tensors that each rank may have, as in 512M or 2G [any]",
               [&options](const std::string& value) { options.memory = value; })},
       group);

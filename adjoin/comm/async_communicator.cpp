@@ -16,6 +16,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/process_owner.hpp"
 #include "adjoin/comm/contract/own_call.hpp"
+#include "adjoin/comm/turns.hpp"
 
 namespace adjoin {
 
@@ -105,7 +106,7 @@ class AsyncCommunicator::Stream {
       require(!is_own_thread(),
               "wait: a task of a stream waits for a later task of the same stream, which cannot begin before this one "
               "ends");
-      require(std::this_thread::get_id() == state_->waiting_thread,
+      require(may_wait(),
               "wait: expected the thread that made the AsyncCommunicator of the operation, got another thread; make an "
               "AsyncCommunicator for each thread, from a communicator of for_thread()");
       task->has_waiter = true;
@@ -132,7 +133,7 @@ class AsyncCommunicator::Stream {
         owner.fail(error_of("an exception was thrown while asynchronous operations were still running"));
     }
     try {
-      if (std::this_thread::get_id() == state_->waiting_thread) return wait(task);
+      if (may_wait()) return wait(task);
     } catch (...) {  // no caller can receive the error; it has ended the world
       return;
     }
@@ -156,6 +157,8 @@ class AsyncCommunicator::Stream {
   };
 
   void check_process() const { process_.require_here("asynchronous operation"); }
+  /// Whether this thread made the stream, or takes turns with the one that did.
+  bool may_wait() const { return std::this_thread::get_id() == state_->waiting_thread || Turns::is_second(); }
   bool is_own_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
   static std::exception_ptr error_of(const char* what) { return std::make_exception_ptr(Error(what)); }
 

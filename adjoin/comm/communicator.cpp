@@ -21,6 +21,7 @@
 #include "adjoin/comm/contract/own_call.hpp"
 #include "adjoin/comm/stand_in.hpp"
 #include "adjoin/comm/threads/thread_backend.hpp"
+#include "adjoin/comm/turns.hpp"
 
 namespace adjoin {
 
@@ -126,6 +127,7 @@ void Communicator::prepare(Call& call) const {
 void Communicator::check_thread(const Call& call, std::string_view wait) const {
   if (!state_->is_in_its_process()) state_->process.require_here(lead_of(call));
   if (const auto stands = stands_in.load(std::memory_order_relaxed); stands && stands()) return;
+  if (Turns::is_second()) return;
   if (ThreadOwner* owner = state_->backend->owner(); owner && !owner->is_here())
     throw InvalidArgument(std::string(wait) + lead_of(call) +
                           ": this communicator belongs to another thread of the rank; give each thread one of its own, "
@@ -174,6 +176,7 @@ class Communicator::Begun final : public Pending {
 
   void wait() override {
     group_.check_thread(own_.call, "wait for ");
+    if (Turns* const turns = has_ended_ ? nullptr : group_.turns()) turns->change();
     const ObservedWait seen(done() ? nullptr : state().observer.get(), &own_.call);
     if (!has_ended_) group_.end_begun(own_.call.sequence);
     end();
@@ -226,6 +229,12 @@ std::unique_ptr<Pending> Communicator::isend(ConstBuffer in, int to, int tag, Wh
   return begin({.name = "isend", .messages = messages, .where = where});
 }
 
+/// The turns that change where this group is waited for.
+Turns* Communicator::turns() const {
+  Turns* const turns = Turns::current();
+  return turns && turns->change_at(*state_->group) ? turns : nullptr;
+}
+
 /// Ends what was begun on this group before call number `before`.
 void Communicator::end_begun(uint64_t before) const {
   State::Shared& shared = *state_->shared;
@@ -246,6 +255,7 @@ void Communicator::carry_out(const Call& call) const {
 }
 
 void Communicator::make(Call&& call) const {
+  if (turns()) return begin(std::move(call))->wait();
   prepare(call);
   number(call);
   const Seen seen(state_->observer.get(), call);

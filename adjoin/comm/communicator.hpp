@@ -15,6 +15,7 @@ namespace adjoin {
 
 class AsyncCommunicator;
 class Begin;
+class Turns;
 
 /// The operations of a group of workers. `Group` carries them out with make(Call&&): Communicator blocks until the operation is
 /// done, Begin returns what is pending, and AsyncCommunicator a handle.
@@ -177,6 +178,7 @@ class Communicator : public Operations<Communicator, void> {
   void number(Call& call) const;
   void carry_out(const Call& call) const;
   void end_begun(uint64_t before) const;
+  Turns* turns() const;
 
   std::shared_ptr<State> state_;
 };

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "adjoin/base/ticks.hpp"
+#include "adjoin/comm/turns.hpp"
 
 namespace adjoin::lab {
 
@@ -62,6 +63,11 @@ void Timeline::end_wait(const Call* begun) {
   CallRecord what{.kind = CallRecord::Kind::wait};
   if (begun) what.group = begun->group->id, what.number = begun->sequence;
   close(what);
+}
+
+/// The second of two parts that take turns is as much the rank's own work as the first.
+bool Timeline::is_beside() const {
+  return std::this_thread::get_id() != owner_ && !Turns::is_second();
 }
 
 void Timeline::open(TimedCall call, const GroupIdentity* group) {

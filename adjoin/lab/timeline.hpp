@@ -67,7 +67,7 @@ class Timeline final : public Observer {
   friend class TimeSlice;
   void open(TimedCall call, const GroupIdentity* group);
   void close(const CallRecord& what);
-  bool is_beside() const { return std::this_thread::get_id() != owner_; }
+  bool is_beside() const;
 
   const std::thread::id owner_ = std::this_thread::get_id();
   Timeline* const outer_;  // the thread's previous current timeline

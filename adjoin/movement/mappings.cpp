@@ -4,7 +4,9 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
@@ -110,6 +112,44 @@ at::Tensor copy_to(const at::Tensor& x, const Communicator& group, CallSite::Whe
   return applied(same, sum_over(group), moved("copy_to", Kind::replicated, Kind::copied, group), x, where);
 }
 
+/// The adjoint of a CopyForLayer.
+struct CopyForLayer::Adjoint {
+  Communicator group;
+  std::optional<CallSite::Where> caller;
+  at::Tensor gradient = {};  // what the layer has given, until the adjoint gets it
+  std::unique_ptr<Pending> sum = {};
+
+  void begin(const at::Tensor& given) {
+    if (group.size() == 1 || given.is_complex()) return;  // of a complex gradient the adjoint gets another tensor
+    const CallSite site(caller);
+    sum.reset();
+    gradient = given;
+    if (group.backend()->spans_hosts()) sum = group.begin().all_reduce(buffer(gradient));
+  }
+  at::Tensor sum_of(const at::Tensor& t) {
+    const at::Tensor own = std::exchange(gradient, {});
+    const std::unique_ptr<Pending> begun = std::exchange(sum, nullptr);
+    if (!t.is_same(own)) return adjoin::sum(t, group);
+    begun ? begun->wait() : group.all_reduce(buffer(own));
+    return own;
+  }
+};
+
+CopyForLayer::CopyForLayer(const at::Tensor& x, const Communicator& group, CallSite::Where where) {
+  const CallSite site(where);
+  const auto adjoint = std::make_shared<Adjoint>(group, CallSite::current());
+  adjoint_ = adjoint;
+  copy_ = applied(
+      same, [adjoint](const at::Tensor& t) { return adjoint->sum_of(t); },
+      moved("copy_to", Kind::replicated, Kind::copied, group), x, where);
+}
+
+std::function<void(const at::Tensor&)> CopyForLayer::begin() const {
+  return [adjoint = adjoint_](const at::Tensor& gradient) {
+    if (const auto movement = adjoint.lock()) movement->begin(gradient);
+  };
+}
+
 at::Tensor reduce_from(const at::Tensor& x, const Communicator& group, CallSite::Where where) {
   return applied(sum_over(group), same, moved("reduce_from", Kind::partial, Kind::replicated, group), x, where);
 }
@@ -133,25 +173,32 @@ at::Tensor take_block(const at::Tensor& whole, const Split& split, int part) {
   return at::cat(pieces, split.dim());
 }
 
-at::Tensor join_blocks(const at::Tensor& block, const Communicator& group, const Split& split, BlockStaging& staging) {
-  if (group.size() == 1 && split.in_order()) return block;
+namespace {
+
+/// A call of the group that moves blocks: what it reads and writes, and where its result is to be, if not in `out`.
+struct BlocksCall {
+  at::Tensor in, out, whole = {};
+  std::vector<int64_t> counts;
+};
+
+BlocksCall call_that_joins(const at::Tensor& block, const Split& split, BlockStaging& staging) {
   const at::Tensor mine = staging.contiguous.contiguous(block);
   const auto sizes = with_size(block.sizes(), split.dim(), split.size());
   const auto counts = block_counts(sizes, split);
   at::Tensor whole = at::empty(sizes, block.options().requires_grad(false));
-  if (blocks_are_whole(sizes, split)) {
-    group.all_gather(buffer(mine), buffer(whole), counts);
-    return whole;
-  }
-  const at::Tensor blocks = staging.blocks.take(whole.numel(), block.options());
-  group.all_gather(buffer(mine), buffer(blocks), counts);
-  visit_pieces(whole, blocks, split, counts,
-               [](const at::Tensor& of_whole, const at::Tensor& of_block) { of_whole.copy_(of_block); });
-  return whole;
+  if (blocks_are_whole(sizes, split)) return {.in = mine, .out = std::move(whole), .counts = counts};
+  return {.in = mine, .out = staging.blocks.take(whole.numel(), block.options()), .whole = whole, .counts = counts};
 }
 
-at::Tensor sum_blocks(const at::Tensor& whole, const Communicator& group, const Split& split, BlockStaging& staging) {
-  if (group.size() == 1) return take_block(whole, split, 0);
+at::Tensor joined(const BlocksCall& call, const Split& split) {
+  if (!call.whole.defined()) return call.out;
+  visit_pieces(call.whole, call.out, split, call.counts,
+               [](const at::Tensor& of_whole, const at::Tensor& of_block) { of_whole.copy_(of_block); });
+  return call.whole;
+}
+
+BlocksCall call_that_sums(const at::Tensor& whole, const Communicator& group, const Split& split,
+                          BlockStaging& staging) {
   const auto counts = block_counts(whole.sizes(), split);
   at::Tensor blocks;
   if (blocks_are_whole(whole.sizes(), split)) {
@@ -163,8 +210,58 @@ at::Tensor sum_blocks(const at::Tensor& whole, const Communicator& group, const 
   }
   at::Tensor mine =
       at::empty(with_size(whole.sizes(), split.dim(), split.size(group.rank())), whole.options().requires_grad(false));
-  group.reduce_scatter(buffer(blocks), buffer(mine), counts, Reduction::sum);
-  return mine;
+  return {.in = std::move(blocks), .out = std::move(mine), .counts = counts};
+}
+
+bool is_whole(const Communicator& group, const Split& split) {
+  return group.size() == 1 && split.in_order();
+}
+
+}  // namespace
+
+at::Tensor join_blocks(const at::Tensor& block, const Communicator& group, const Split& split, BlockStaging& staging) {
+  if (is_whole(group, split)) return block;
+  const BlocksCall call = call_that_joins(block, split, staging);
+  group.all_gather(buffer(call.in), buffer(call.out), call.counts);
+  return joined(call, split);
+}
+
+at::Tensor sum_blocks(const at::Tensor& whole, const Communicator& group, const Split& split, BlockStaging& staging) {
+  if (group.size() == 1) return take_block(whole, split, 0);
+  const BlocksCall call = call_that_sums(whole, group, split, staging);
+  group.reduce_scatter(buffer(call.in), buffer(call.out), call.counts, Reduction::sum);
+  return call.out;
+}
+
+BegunBlocks BegunBlocks::of_join(const at::Tensor& block, const Communicator& group, const Split& split) {
+  BegunBlocks begun;
+  if (is_whole(group, split)) {
+    begun.result_ = [block] { return block; };
+    return begun;
+  }
+  BlockStaging staging;
+  const BlocksCall call = call_that_joins(block, split, staging);
+  begun.result_ = [call, split] { return joined(call, split); };
+  begun.call_ = group.begin().all_gather(buffer(call.in), buffer(call.out), call.counts);
+  return begun;
+}
+
+BegunBlocks BegunBlocks::of_sum(const at::Tensor& whole, const Communicator& group, const Split& split) {
+  BegunBlocks begun;
+  if (group.size() == 1) {
+    begun.result_ = [block = take_block(whole, split, 0)] { return block; };
+    return begun;
+  }
+  BlockStaging staging;
+  const BlocksCall call = call_that_sums(whole, group, split, staging);
+  begun.result_ = [call] { return call.out; };
+  begun.call_ = group.begin().reduce_scatter(buffer(call.in), buffer(call.out), call.counts, Reduction::sum);
+  return begun;
+}
+
+at::Tensor BegunBlocks::result() {
+  if (call_) std::exchange(call_, nullptr)->wait();
+  return std::exchange(result_, nullptr)();
 }
 
 namespace {

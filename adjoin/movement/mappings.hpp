@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,23 @@ at::Tensor sum(const at::Tensor& x, const Communicator& group);
 /// Cost:    nothing forward; 2(P-1)/P of x backward
 /// Source:  Shoeybi et al., "Megatron-LM", arXiv 1909.08053, section 3
 at::Tensor copy_to(const at::Tensor& x, const Communicator& group, CallSite::Where where = CallSite::Where::current());
+
+/// copy_to for the layer that alone uses the copy, and whose backward has the copy's gradient before it is done: begin() then
+/// begins the adjoint's sum, in the gradient's own memory, and the adjoint waits for it. So the sum goes on beside the gradients
+/// of the layer's weights where the group spans hosts; elsewhere it is carried out in the adjoint.
+class CopyForLayer {
+ public:
+  CopyForLayer(const at::Tensor& x, const Communicator& group, CallSite::Where where = CallSite::Where::current());
+
+  const at::Tensor& copy() const { return copy_; }
+  /// What the layer saves for backward and calls there with a gradient that it owns, and then returns.
+  std::function<void(const at::Tensor&)> begin() const;
+
+ private:
+  struct Adjoint;
+  std::weak_ptr<Adjoint> adjoint_;  // belongs to the movement: none where x requires no gradient
+  at::Tensor copy_;
+};
 
 /// Sums `x` over the group; Megatron's g.
 ///
@@ -60,6 +79,20 @@ struct BlockStaging {
 at::Tensor join_blocks(const at::Tensor& block, const Communicator& group, const Split& split, BlockStaging& staging);
 /// This rank's block of the sum of all ranks' whole tensors.
 at::Tensor sum_blocks(const at::Tensor& whole, const Communicator& group, const Split& split, BlockStaging& staging);
+
+/// What join_blocks or sum_blocks returns, begun before it is needed.
+class BegunBlocks {
+ public:
+  /// Waits for it; called once.
+  at::Tensor result();
+
+  static BegunBlocks of_join(const at::Tensor& block, const Communicator& group, const Split& split);
+  static BegunBlocks of_sum(const at::Tensor& whole, const Communicator& group, const Split& split);
+
+ private:
+  std::function<at::Tensor()> result_;  // keeps what belongs to the call, and so is destroyed after it
+  std::unique_ptr<Pending> call_;
+};
 
 /// Makes the whole tensor from the ranks' blocks; all ranks then do the same with it.
 ///

@@ -12,6 +12,8 @@
 #include <ATen/ops/silu.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <cmath>
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -56,30 +58,44 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const std::opt
   return bias ? y + *bias : y;
 }
 
+/// What the product's backward calls with the gradient of x.
+using BeginSum = std::function<void(const at::Tensor&)>;
+
 struct LinearProduct : torch::autograd::Function<LinearProduct> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
-                            const std::optional<at::Tensor>& bias, const std::optional<SplitRows>& rows) {
+                            const std::optional<at::Tensor>& bias, const std::optional<SplitRows>& rows,
+                            const BeginSum& begin_sum) {
     const at::Tensor used = as_in_product(weight);
     ctx->save_for_backward({x, weight, bias.value_or(at::Tensor())});
     if (rows) ctx->saved_data["rows"] = saved_value(*rows);
+    if (begin_sum) ctx->saved_data["begin_sum"] = saved_value(begin_sum);
     return product(rows ? all_of(x, *rows) : x, used, bias);
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
-    const auto found = ctx->saved_data.find("rows");
-    const SplitRows* rows = found == ctx->saved_data.end() ? nullptr : &value_of<SplitRows>(found->second);
+    const auto* const rows = saved<SplitRows>(*ctx, "rows");
     const bool creates_graph = at::GradMode::is_enabled();
     require(!rows || !creates_graph, "linear_product of split rows: double backward is not supported");
-    const tensor_list saved = ctx->get_saved_variables();
-    const at::Tensor &x = saved[0], &weight = saved[1], &bias = saved[2];
+    const tensor_list tensors = ctx->get_saved_variables();
+    const at::Tensor &x = tensors[0], &weight = tensors[1], &bias = tensors[2];
     const at::Tensor of_y = as_matrix(gradients[0]);
 
+    // Between hosts x is gathered beside the product for x's gradient, which is summed beside those of weight and bias. On one
+    // host nothing is gained: there the sum comes first, since then its input is not kept for as long.
+    const bool begins = rows && rows->group.backend()->spans_hosts();
+    std::optional<BegunBlocks> gathered, summed;
+    if (begins) gathered = BegunBlocks::of_join(x, rows->group, rows->split);
     at::Tensor of_x;
     if (rows || ctx->needs_input_grad(0)) {
       const at::Tensor of_all = of_y.mm(weight.to(of_y.scalar_type()).conj());
-      of_x = rows ? sum_of(of_all, *rows) : of_all.view_as(x);
+      if (begins)
+        summed = BegunBlocks::of_sum(of_all, rows->group, rows->split);
+      else
+        of_x = rows ? sum_of(of_all, *rows) : of_all.view_as(x);
     }
-    at::Tensor all = as_matrix(rows ? all_of(x, *rows) : x);
+    if (const auto* const begin_sum = saved<BeginSum>(*ctx, "begin_sum"); begin_sum && of_x.defined() && !creates_graph)
+      (*begin_sum)(of_x);
+    at::Tensor all = as_matrix(begins ? gathered->result() : rows ? all_of(x, *rows) : x);
     if (!creates_graph) all = all.detach();  // the postponed part keeps no graph
     at::Tensor of_weight, of_bias;
     if (ctx->needs_input_grad(1))
@@ -87,7 +103,15 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
           weight, [of_y, all, type = weight.scalar_type()] { return of_y.t().mm(all.conj()).to(type); });
     if (bias.defined() && ctx->needs_input_grad(2))
       of_bias = parameter_gradient(bias, [of_y, type = bias.scalar_type()] { return of_y.sum(0).to(type); });
-    return {of_x, of_weight, of_bias, at::Tensor()};
+    if (summed) of_x = summed->result();
+    return {of_x, of_weight, of_bias, at::Tensor(), at::Tensor()};
+  }
+
+ private:
+  template <class Value>
+  static const Value* saved(const AutogradContext& ctx, const char* name) {
+    const auto found = ctx.saved_data.find(name);
+    return found == ctx.saved_data.end() ? nullptr : &value_of<Value>(found->second);
   }
 };
 
@@ -99,6 +123,17 @@ at::Tensor as_in_product(const at::Tensor& x) {
              : x;
 }
 
+namespace {
+
+at::Tensor product_of(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                      const std::optional<SplitRows>& rows, const BeginSum& begin_sum) {
+  for (const at::Tensor* t : {&x, &weight, &bias}) refuse_tangent("linear_product", *t);
+  return LinearProduct::apply(as_in_product(x), weight, bias.defined() ? std::optional(bias) : std::nullopt, rows,
+                              begin_sum);
+}
+
+}  // namespace
+
 at::Tensor linear_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                           const std::optional<SplitRows>& rows) {
   require(!rows || (x.dim() == 2 && rows->split.parts() == rows->group.size() &&
@@ -108,8 +143,7 @@ at::Tensor linear_product(const at::Tensor& x, const at::Tensor& weight, const a
                    ": expected this rank's rows of the split " + rows->split.to_string() + ", got " +
                    std::to_string(x.size(0)) + " rows";
           });
-  for (const at::Tensor* t : {&x, &weight, &bias}) refuse_tangent("linear_product", *t);
-  return LinearProduct::apply(as_in_product(x), weight, bias.defined() ? std::optional(bias) : std::nullopt, rows);
+  return product_of(x, weight, bias, rows, {});
 }
 
 namespace {
@@ -144,7 +178,8 @@ ParallelLinearOptions completed(ParallelLinearOptions options, const Communicato
 at::Tensor column_parallel_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                                   const Communicator& group, const std::optional<Split>& rows) {
   if (rows) return linear_product(x, weight, bias, SplitRows{group, *rows});
-  return linear_product(copy_to(as_in_product(x), group), weight, bias);
+  const CopyForLayer copied(as_in_product(x), group);
+  return product_of(copied.copy(), weight, bias, {}, copied.begin());
 }
 
 at::Tensor row_parallel_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,

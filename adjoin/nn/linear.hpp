@@ -35,7 +35,7 @@ struct SplitRows {
 /// Kinds:   as x, weight and bias are; with split rows split -> split, of rows and then of features
 /// Adjoint: once differentiable; with split rows a reduce_scatter of the gradient of X
 /// Cost:    no communication; with split rows an all-gather of x forward, and backward another one and a reduce-scatter of X's
-///          gradient
+///          gradient, which go on beside the products where the group spans hosts
 /// Throws:  InvalidArgument where x does not have the rows of this rank
 /// Source:  Korthikanti et al., "Reducing activation recomputation in large transformer models", arXiv 2205.05198,
 ///          section 4.2.2
@@ -47,7 +47,8 @@ at::Tensor linear_product(const at::Tensor& x, const at::Tensor& weight, const a
 /// Shape:  x [*, in] on every rank, weight [out_r, in], bias [out_r] or undefined -> [*, out_r]; with `rows` x is [rows_r, in],
 ///         the rank's part of them -> [rows, out_r]
 /// Kinds:  replicated -> split; with rows split -> split, of rows and then of features
-/// Cost:   nothing forward, all-reduce of x's gradient backward; with rows that of linear_product
+/// Cost:   nothing forward, all-reduce of x's gradient backward, beside the gradients of weight and bias where the group spans
+///         hosts; with rows that of linear_product
 /// Source: Shoeybi et al., arXiv 1909.08053, section 3; Korthikanti et al., arXiv 2205.05198, section 4.2.2
 at::Tensor column_parallel_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                                   const Communicator& group, const std::optional<Split>& rows = {});

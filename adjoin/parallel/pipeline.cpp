@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/turns.hpp"
 #include "adjoin/lab/timeline.hpp"
 #include "adjoin/movement/linear_map.hpp"
 #include "adjoin/movement/postponed.hpp"
@@ -75,7 +76,20 @@ class PipelineRank {
 
   void run() {
     const at::AutoGradMode gradients(has_backward_);
+    if (work_.turns)
+      Turns(*work_.turns).run([this] { run_part(0, 2); }, [this] { run_part(1, 2); });
+    else
+      run_part(0, 1);
+    sent_.wait();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// The actions of every micro-batch whose number modulo `parts` is `part`.
+  void run_part(int part, int parts) {
     for (const Action& action : mine()) {
+      if (action.micro_batch % parts != part) continue;
       sent_.drop_received();
       const auto begin = Clock::now();
       waited_ = {};
@@ -86,11 +100,7 @@ class PipelineRank {
       }
       if (work_.observer) work_.observer(action, std::chrono::duration<double>(Clock::now() - begin - waited_).count());
     }
-    sent_.wait();
   }
-
- private:
-  using Clock = std::chrono::steady_clock;
 
   const std::vector<Action>& mine() const { return schedule_.actions[static_cast<size_t>(ranks_.rank())]; }
   bool is_last(int stage) const { return stage + 1 == schedule_.stages; }
@@ -202,6 +212,9 @@ void run_pipeline(const Schedule& schedule, const Communicator& ranks, const Pip
   require(std::ssize(schedule.actions) == ranks.size(), [&] {
     return "run_pipeline: expected a schedule of " + std::to_string(ranks.size()) + " ranks, got one of " +
            std::to_string(schedule.actions.size());
+  });
+  require(!work.turns || schedule.stages == 1, [&] {
+    return "run_pipeline: expected one stage where micro-batches take turns, got " + std::to_string(schedule.stages);
   });
   const CallSite site(where);
   PipelineRank(schedule, ranks, work).run();

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "adjoin/comm/communicator.hpp"
@@ -26,6 +27,9 @@ struct PipelineWork {
   at::TensorOptions output = at::kFloat;
   double loss_scale = 1;  ///< the gradient that backward of each loss starts with
   ActionObserver observer = {};
+  /// Where given, micro-batches with even and with odd numbers are two parts that take turns at calls of this group
+  /// (comm/turns.hpp): for a schedule of one stage. Gradients and losses have the bits of one part after the other.
+  std::optional<Communicator> turns = {};
 };
 
 /// Runs this rank's actions of a schedule in their order; called by all `ranks` of the pipeline. Gradients are added up in

@@ -65,9 +65,15 @@ std::vector<int64_t> micro_batches_of(const Configuration& c, bool narrows) {
   return all.empty() ? std::vector<int64_t>{samples} : all;
 }
 
+std::vector<bool> halves_of(Configuration c, int64_t ranks_a_host) {
+  c.halves = true;
+  const bool are_possible = c.tp > 1 && c.pp == 1 && c.zero == 1 && parts_of_step(c) <= c.batch / c.dp;
+  return are_possible && ranks_a_host == 1 ? std::vector{false, true} : std::vector{false};
+}
+
 /// All ways in which grids can be used.
 std::vector<Configuration> uses_of(std::vector<Configuration> layouts, const std::set<std::string>& fixed,
-                                   int64_t segments, bool narrows) {
+                                   int64_t segments, int64_t ranks_a_host, bool narrows) {
   // Replaces each layout by one for each value that a field can have in it.
   const auto vary = [&](const char* name, auto field, const auto& values) {
     if (fixed.contains(name)) return;
@@ -89,6 +95,7 @@ std::vector<Configuration> uses_of(std::vector<Configuration> layouts, const std
   vary("pipeline", &C::pipeline, [&](const C& c) { return pipelines(c, narrows); });
   vary("chunks", &C::chunks, [&](const C& c) { return chunks_of(c, segments, narrows); });
   vary("microbatches", &C::microbatches, [&](const C& c) { return micro_batches_of(c, narrows); });
+  vary("halves", &C::halves, [&](const C& c) { return halves_of(c, ranks_a_host); });
   return layouts;
 }
 
@@ -100,11 +107,13 @@ const std::vector<std::string>& fields_of_grid() {
 }
 
 const std::vector<std::string>& fields_of_methods() {
-  static const std::vector<std::string> names{"cp_method", "zero", "pipeline", "chunks", "microbatches", "recompute"};
+  static const std::vector<std::string> names{"cp_method",    "zero",   "pipeline", "chunks",
+                                              "microbatches", "halves", "recompute"};
   return names;
 }
 
-Candidates candidates(const Configuration& base, int64_t ranks, const std::set<std::string>& fixed, int64_t segments) {
+Candidates candidates(const Configuration& base, int64_t ranks, const std::set<std::string>& fixed, int64_t segments,
+                      int64_t ranks_a_host) {
   Candidates found;
   const bool narrows = ranks > kFewRanks;  // tries fewer methods
   for (const int64_t tp : divisors(ranks))
@@ -124,7 +133,7 @@ Candidates candidates(const Configuration& base, int64_t ranks, const std::set<s
           static_cast<GridSizes&>(found.layouts.emplace_back(base)) = {dp, ep, pp, cp, tp};
         }
       }
-  found.layouts = uses_of(std::move(found.layouts), fixed, segments, narrows);
+  found.layouts = uses_of(std::move(found.layouts), fixed, segments, ranks_a_host, narrows);
   if (!fixed.contains("microbatches"))
     found.choices.push_back(std::string("--microbatches of pipelines: ") + (narrows ? "4" : "1, 2 and 4") +
                             " for each of their ranks, or all samples");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <set>
 #include <string>
 #include <vector>
@@ -31,9 +32,9 @@ struct Candidates {
 /// nothing in a grid are not varied: stages of ZeRO where no ranks share weights, `--recompute attention` where no scores are
 /// kept. Only pipelines get several micro-batches. Of the numbers of micro-batches and of chunks only a few are tried, and
 /// above kFewRanks only a few values of everything else; `choices` says which. `segments`: the model's number of segments,
-/// which is the most stages there can be.
+/// which is the most stages there can be. Only where each rank is on a host of its own are halves tried.
 Candidates candidates(const train::Configuration& base, int64_t ranks, const std::set<std::string>& fixed,
-                      int64_t segments);
+                      int64_t segments, int64_t ranks_a_host = std::numeric_limits<int64_t>::max());
 
 /// Whether `train` accepts a layout for a model; if not, `why` gets the error that train would report.
 bool is_accepted(const train::Configuration& layout, const std::vector<models::Segment>& segments, std::string& why);

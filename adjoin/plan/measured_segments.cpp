@@ -21,7 +21,7 @@ constexpr size_t kMostMicroBatches = 16;
 
 /// What a segment's needs depend on besides what its name says.
 std::vector<int64_t> layout_of_needs(const Configuration& c) {
-  std::vector<int64_t> numbers{c.ep, c.cp, c.tp, c.sp ? 1 : 0, c.zero, c.microbatches > 1 ? 1 : 0};
+  std::vector<int64_t> numbers{c.ep, c.cp, c.tp, c.sp ? 1 : 0, c.zero, parts_of_step(c) > 1 ? 1 : 0};
   numbers.insert(numbers.end(), {static_cast<int64_t>(row_options(c).method), static_cast<int64_t>(c.recompute)});
   if (c.ep > 1 || c.zero > 1) numbers.insert(numbers.end(), {c.dp, c.pp});
   return numbers;
@@ -29,7 +29,7 @@ std::vector<int64_t> layout_of_needs(const Configuration& c) {
 
 /// The same for its time, which communication does not affect.
 std::string layout_of_seconds(const Configuration& c) {
-  const std::vector<int64_t> numbers{c.ep, c.cp, c.tp, c.sp ? 1 : 0, c.microbatches > 1 ? 1 : 0};
+  const std::vector<int64_t> numbers{c.ep, c.cp, c.tp, c.sp ? 1 : 0, parts_of_step(c) > 1 ? 1 : 0};
   return joined(numbers, " ") + (c.cp > 1 ? " " + text_of("cp_method", c) : "") +
          (c.recompute == Recompute::attention ? " attention again" : "") + ": ";
 }

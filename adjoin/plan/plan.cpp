@@ -90,6 +90,7 @@ class Planner {
         workbench_(base, request.placement, request.measuring_seconds, request.tolerance, request.measures_anew),
         memory_({}, request.placement.hosts),
         timer_(std::bind_front(&Workbench::segment, &workbench_), request.placement.hosts),
+        ranks_a_host_(request.placement.ranks_a_host()),
         longest_(longest_samples(base, tasks_.base())),
         lengths_(tasks_.base().lengths(data::Part::train)),
         timed_samples_(samples_of(kTimedTokens, lengths_)) {}
@@ -124,7 +125,7 @@ class Planner {
   std::optional<SmallSteps> small_steps(const Configuration& c) {
     if (grid_sizes(c).ranks() <= kFewRanks) return std::nullopt;
     const train::Task& task = tasks_.of(c);
-    const int64_t parts = c.dp * c.microbatches, samples = std::ssize(typical_of(c, task)) / parts;
+    const int64_t parts = c.dp * parts_of_step(c), samples = std::ssize(typical_of(c, task)) / parts;
     const int64_t few = std::clamp<int64_t>(samples / 2, 1, timed_samples_);
     SmallSteps steps;
     for (const int i : {0, 1}) {
@@ -148,7 +149,8 @@ class Planner {
         small ? small->at(tokens_of(c, batch)) : timer_.plan(c, task, batch, one_a_coordinate(c));
     layout.time = step_time(c, stages_of(c, segments_of(c, task)), ranks,
                             {.call = std::bind_front(&Workbench::call, &workbench_),
-                             .update = std::bind_front(&Workbench::update, &workbench_)});
+                             .update = std::bind_front(&Workbench::update, &workbench_),
+                             .ranks_a_host = ranks_a_host_});
     layout.samples_per_second = static_cast<double>(batch.size()) / layout.time.seconds;
   }
 
@@ -166,6 +168,7 @@ class Planner {
   Tasks tasks_;
   Workbench workbench_;
   StepPlanner memory_, timer_;
+  int64_t ranks_a_host_;
   std::vector<int64_t> longest_, lengths_;
   int64_t timed_samples_;
   std::map<std::pair<int64_t, int64_t>, std::vector<int64_t>> typical_{};  // by ranks along dp, and samples
@@ -180,7 +183,8 @@ Plan layouts(const Configuration& given, const train::TaskMaker& make, const Pla
   Configuration configuration = given;
   configuration.task = planner.tasks().base().name();
   const std::vector<models::Segment> segments = planner.tasks().base().segments();
-  const Candidates tried = candidates(configuration, ranks, request.fixed, std::ssize(segments));
+  const Candidates tried =
+      candidates(configuration, ranks, request.fixed, std::ssize(segments), request.placement.ranks_a_host());
   Plan plan{.ranks = ranks, .memory = request.memory, .remarks = tried.choices};
   std::set<std::string> refused;  // why, of layouts that the task cannot take
   std::string why = "in each layout some ranks would get no sample of a batch";

@@ -32,6 +32,12 @@ namespace {
 constexpr int64_t kCachedBytes = int64_t{16} << 20;  // about the cache of a rank
 constexpr int kMostPasses = 5;                       // timed at once
 
+std::vector<int> hosts_of_ranks(int64_t ranks, int64_t hosts) {
+  std::vector<int> host_of;
+  for (int64_t rank = 0; rank < ranks; ++rank) host_of.push_back(static_cast<int>(rank * hosts / ranks));
+  return host_of;
+}
+
 /// The output of the segment before, as zeros that an operation makes, so that only autograd keeps them.
 at::Tensor stand_in(const at::Tensor& output) {
   const at::Tensor number = at::zeros({1}, output.options().device(at::kCPU)).requires_grad_(output.requires_grad());
@@ -234,16 +240,6 @@ void PlannedCalls::begin(const Call& call) {
   calls.push_back({call.collective, call.size, call.bytes(), last - first + 1, call.collective ? 1 : sent});
 }
 
-namespace {
-
-std::vector<int> hosts_of_ranks(int64_t ranks, int64_t hosts) {
-  std::vector<int> host_of;
-  for (int64_t rank = 0; rank < ranks; ++rank) host_of.push_back(static_cast<int>(rank * hosts / ranks));
-  return host_of;
-}
-
-}  // namespace
-
 SilentRank::SilentRank(const GridSizes& sizes, int rank, int64_t hosts)
     : grid(Communicator(std::make_shared<lab::SilentBackend>(rank, hosts_of_ranks(sizes.ranks(), hosts)), calls),
            sizes.shape()) {}
@@ -255,7 +251,7 @@ SegmentNeeds measure(const SegmentTrial& trial) {
   const Sums sums = sums_in_backward_of(model, trial.summed);
   for (const std::string& part : trial.summed_earlier) model->shards().at(part)->leave_gradients();
   SegmentNeeds needs = needs_of_pass(trial, model, sums, memory), again = needs;
-  if (trial.configuration.microbatches > 1) {
+  if (parts_of_step(trial.configuration) > 1) {
     for (const std::string& part : trial.summed_earlier)  // which are summed after each micro-batch
       for (const at::Tensor& weight : model->named_children()[part]->parameters()) weight.mutable_grad().reset();
     again = needs_of_pass(trial, model, sums, memory);

@@ -46,7 +46,7 @@ class MicroBatches {
 
   const std::vector<MicroBatch>& of(const Grid& grid) {
     std::vector<MicroBatch>& batches = known_[{batch_ranks(grid).rank(), grid.axis("cp").rank()}];
-    const auto count = static_cast<int>(configuration_.microbatches);
+    const auto count = static_cast<int>(parts_of_step(configuration_));
     for (int i = static_cast<int>(batches.size()); i < count; ++i)
       batches.push_back(micro_batch_of(task_, data::Part::train, samples_, {.training = true, .weight = 1},
                                        weight_type(configuration_.precision), grid, i, count));

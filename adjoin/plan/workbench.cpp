@@ -231,7 +231,7 @@ std::function<Reading()> Workbench::timing_of(const SegmentTrial& trial) {
                                   .backward_follows = false,
                                   .summed_earlier = none,
                                   .calls = *alone.calls};
-          const auto [seconds, lost] = time_segment(mine, plain.microbatches > 1, world, seconds_ / 300);
+          const auto [seconds, lost] = time_segment(mine, parts_of_step(plain) > 1, world, seconds_ / 300);
           if (train::is_first_of_process(world))
             reading = {{seconds.forward, seconds.backward, seconds.weight_gradients, seconds.waiting}, lost};
         });

@@ -115,6 +115,7 @@ constexpr Field kFields[] = {
     {"Layout", "pipeline", at<&C::pipeline>(), "In which order pipeline-parallel ranks act on micro-batches: {schedules}, or a file.csv (adjoin pipeline --help)", ""},
     {"Layout", "chunks", at<&C::chunks>(), "Stages that each pipeline-parallel rank holds, with --pipeline interleaved", "", 1, 1e6},
     {"Layout", "stages", at<&C::stages>(), "How many segments of the model (embedding, blocks and head) each stage takes, as 4,3; without it, as many as make all stages cost about the same", ""},
+    {"Layout", "halves", at<&C::halves>(), "Divide each micro-batch into two halves that take turns: where one waits for the other tensor-parallel ranks, the other computes. Saves time where --tp spans hosts; the losses are those of twice the --microbatches", ""},
     {"Layout", "recompute", at<&C::recompute>(), "What is not kept for backward but computed again there: the scores of attention, which only --cp-method gathered keeps, or everything within a block", "none|attention|segment"},
     {"Layout", "backend", at<&C::backend>(), "What the ranks are; auto: MPI processes under mpirun or srun, else threads", "auto|threads|mpi"},
     {"Layout", "threads_per_rank", at<&C::threads_per_rank>(), "CPU threads that compute for one rank; 0: the machine's cores divided by the ranks on it", "", 0, 4096},

@@ -70,6 +70,7 @@ struct Configuration : ModelOptions, WorkerOptions {
   std::string pipeline = "1f1b";
   int64_t chunks = 1;
   std::string stages{};
+  bool halves = false;
   Recompute recompute = Recompute::none;
   bool check_gradients = true;
 
@@ -92,6 +93,11 @@ struct Configuration : ModelOptions, WorkerOptions {
   bool is_decoder() const { return model == ModelKind::decoder; }
   bool operator==(const Configuration&) const = default;
 };
+
+/// Micro-batches that each rank computes in a step: of --halves two for each of --microbatches.
+inline int64_t parts_of_step(const Configuration& c) {
+  return c.halves ? 2 * c.microbatches : c.microbatches;
+}
 
 /// Reaches a member of a configuration. That of a choice is its number, uint8_t.
 template <class T>

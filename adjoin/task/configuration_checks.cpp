@@ -62,6 +62,18 @@ void check_experts(const Configuration& c) {
   });
 }
 
+void check_halves(const C& c) {
+  if (!c.halves) return;
+  const auto check = [](bool is_right, const std::string& what, const std::string& reason) {
+    require(is_right, [&] { return "--halves with " + what + ": " + reason; });
+  };
+  check(c.tp > 1, "--tp 1", "there are no calls of tensor-parallel ranks beside which a half could compute");
+  check(c.pp == 1, "--pp " + std::to_string(c.pp), "a pipeline has its own order of micro-batches");
+  check(c.pipeline == C().pipeline, "--pipeline " + c.pipeline, "the halves have their own order");
+  check(c.zero == 1, "--zero " + std::to_string(c.zero),
+        "sums and gathers of what ranks divide belong to one thread of a rank");
+}
+
 void check_rotary(const C& c) {
   check_meaning({"rotary_base", "rotary_scaling"}, c.positions == C::Positions::rotary, "--positions rotary",
                 "positions", c);
@@ -152,10 +164,11 @@ void validate(const Configuration& c) {
   require(c.deadline == 0 || c.deadline >= kLeastDeadline, [&] {
     return "--deadline is " + shown(c.deadline) + ", expected 0 or " + shown(kLeastDeadline) + " to 1000000";
   });
-  require(c.microbatches <= c.batch, [&] {
-    return "--microbatches " + std::to_string(c.microbatches) + " is more than --batch " + std::to_string(c.batch) +
-           ": some would be empty on all ranks";
+  require(parts_of_step(c) <= c.batch, [&] {
+    return "--microbatches " + std::to_string(c.microbatches) + (c.halves ? " in --halves" : "") +
+           " is more than --batch " + std::to_string(c.batch) + ": some would be empty on all ranks";
   });
+  check_halves(c);
   traced_steps(c);          // throws for an invalid range
   listed_class_weights(c);  // likewise for what is no list
   check_experts(c);

@@ -23,8 +23,18 @@ namespace {
 
 constexpr int kMostSegments = 1'000'000;
 
+/// The two halves of each micro-batch go forward, and then back.
+pipeline::Schedule schedule_of_halves(int parts) {
+  pipeline::Schedule schedule{.stages = 1, .micro_batches = parts, .rank_of = {0}, .actions = {{}}};
+  for (int first = 0; first < parts; first += 2)
+    for (const pipeline::Kind kind : {pipeline::Kind::forward, pipeline::Kind::backward})
+      for (const int half : {first, first + 1}) schedule.actions[0].push_back({0, kind, half});
+  return schedule;
+}
+
 /// The schedule that a configuration names; if it is a file, it is read.
 pipeline::Schedule schedule_of(const Configuration& c) {
+  if (c.halves) return schedule_of_halves(static_cast<int>(parts_of_step(c)));
   const auto ranks = static_cast<int>(c.pp), micro_batches = static_cast<int>(c.microbatches);
   if (!pipeline::names_a_file(c.pipeline))
     return pipeline::make_schedule(c.pipeline, ranks, micro_batches, static_cast<int>(c.chunks));

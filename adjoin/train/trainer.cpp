@@ -4,6 +4,7 @@
 #include <ATen/ops/full_like.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -139,14 +140,13 @@ class Trainer::StageRunner {
         sums_(sums),
         denominator_(denominator),
         checks_(trainer.checks_gradients_ && at::GradMode::is_enabled()) {
-    if (trainer.notes_backward_) backward_ = std::make_shared<BackwardSlices>();
+    if (trainer.notes_backward_)
+      for (auto& of_half : backward_) of_half = std::make_shared<BackwardSlices>();
     if (checks_) notes_.emplace();
   }
 
   at::Tensor forward(int stage, int number, const at::Tensor& input) {
-    std::erase_if(batches_, [this](const auto& item) { return item.second.uses == uses_; });
     const MicroBatch& batch = batch_of(number);
-    ++batches_.at(number).uses;
     const Configuration& c = trainer_.configuration_;
     const models::Model& model = trainer_.model_;
     const Autocast autocast(c.precision);
@@ -163,7 +163,7 @@ class Trainer::StageRunner {
       const bool is_last = i + 1 == segments.size();
       x = model->run(first + i, x, batch.pass, nullptr, {i == 0, is_last, backward_follows && is_last});
       sums_.experts.add(first_of_all + i, loads);
-      if (backward_) backward_->note(x, names.backward);
+      if (const auto& slices = backward_[static_cast<size_t>(number % 2)]) slices->note(x, names.backward);
     }
     if (stage + 1 == stages.count()) return x;
     check_output_shape(segments.back(), x, model->stage(), batch.pass.rows);
@@ -184,8 +184,11 @@ class Trainer::StageRunner {
     const models::Segment& last = trainer_.stages_.segments_of(stage).back();
     return last.output_shape(trainer_.model_->stage(), batch_of(number).pass.rows);
   }
-  void note(const pipeline::Action& action, double seconds) const {
-    if (action.kind != pipeline::Kind::forward) trainer_.model_->release_weights();
+  void note(const pipeline::Action& action, double seconds) {
+    if (action.kind != pipeline::Kind::forward)
+      trainer_.model_->release_weights();
+    else if (++batches_.at(action.micro_batch).uses == uses_)
+      batches_.erase(action.micro_batch);
     if (trainer_.observer_) trainer_.observer_(action, seconds);
   }
 
@@ -220,7 +223,7 @@ class Trainer::StageRunner {
   Sums& sums_;
   const double denominator_;
   const bool checks_;
-  std::shared_ptr<BackwardSlices> backward_;
+  std::array<std::shared_ptr<BackwardSlices>, 2> backward_;  // of micro-batches that may be two halves
   std::optional<ForwardRecord> notes_;
   std::vector<KnownTensor> known_;  // for a stage that is checked: its inputs
 };
@@ -229,13 +232,16 @@ void Trainer::run(const pipeline::Schedule& schedule, const std::function<MicroB
                   double denominator, double loss_scale) {
   using Runner = StageRunner;
   Runner runner(*this, make, sums, denominator);
+  const Communicator& tp = grid_.axis("tp");
+  const bool has_turns = configuration_.halves && at::GradMode::is_enabled() && !checks_gradients_;
   parallel::run_pipeline(schedule, grid_.axis("pp"),
                          {.forward = std::bind_front(&Runner::forward, &runner),
                           .loss = std::bind_front(&Runner::loss, &runner),
                           .output_shape = std::bind_front(&Runner::output_shape, &runner),
                           .output = tensor_options(configuration_),
                           .loss_scale = loss_scale,
-                          .observer = std::bind_front(&Runner::note, &runner)});
+                          .observer = std::bind_front(&Runner::note, &runner),
+                          .turns = has_turns && tp.backend()->spans_hosts() ? std::optional(tp) : std::nullopt});
 }
 
 void Trainer::add_up(Sums& sums, bool training) {
@@ -255,7 +261,7 @@ StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double 
                      .weight = denominator > 0 ? loss_scale / denominator : 0};
   const auto make = [&](int i) {
     return micro_batch_of(task_, data::Part::train, samples, context, weight_type(configuration_.precision), grid_, i,
-                          static_cast<int>(configuration_.microbatches));
+                          static_cast<int>(parts_of_step(configuration_)));
   };
   Sums sums(stages_.segments);
   run(stages_.schedule, make, sums, denominator, loss_scale);

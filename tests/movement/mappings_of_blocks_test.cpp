@@ -62,6 +62,10 @@ TEST(Blocks, joined_are_the_whole_that_they_were_taken_from) {
       EXPECT_TRUE(join_blocks(block, world, split, staging).equal(whole)) << split.to_string();
       const at::Tensor sum = sum_blocks(whole, world, split, staging);
       EXPECT_TRUE(at::allclose(sum, block * world.size(), 1e-14)) << split.to_string();
+      BegunBlocks begun_sum = BegunBlocks::of_sum(whole, world, split);
+      BegunBlocks begun_whole = BegunBlocks::of_join(block, world, split);
+      EXPECT_TRUE(begun_whole.result().equal(whole)) << split.to_string();
+      EXPECT_TRUE(begun_sum.result().equal(sum)) << split.to_string();
     }
   });
 }

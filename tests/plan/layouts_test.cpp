@@ -104,6 +104,18 @@ TEST(PlannedLayouts, keep_what_is_fixed) {
   }
 }
 
+TEST(PlannedLayouts, have_halves_where_each_rank_is_on_a_host_of_its_own) {
+  for (const int64_t ranks_a_host : {1, 2, 4}) {
+    int halves = 0;
+    for (const Configuration& c : candidates(small(1), 4, {}, 5, ranks_a_host).layouts) {
+      halves += c.halves;
+      std::string why;
+      EXPECT_TRUE(!c.halves || is_accepted(c, segments_for(c), why)) << why;
+    }
+    EXPECT_EQ(halves > 0, ranks_a_host == 1);
+  }
+}
+
 TEST(PlannedLayouts, leave_out_and_count_grids_whose_ranks_would_get_no_sample) {
   const Candidates found = candidates(small(1), 8, {}, 5);
   EXPECT_EQ(found.without_samples, 1);  // dp 8 of a batch of 6

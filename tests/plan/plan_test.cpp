@@ -298,5 +298,26 @@ TEST(StepTime, is_that_of_the_pipelines_simulation_and_of_the_slowest_ranks_upda
   EXPECT_NEAR(time.computing + time.communicating + time.bubble, 1, 1e-12);
 }
 
+TEST(StepTime, of_halves_is_that_of_the_longer_of_computing_and_calls_between_hosts) {
+  Configuration c;
+  c.tp = 2, c.microbatches = 3, c.halves = true;
+  const std::vector<PlannedCall> calls(30, {Collective::all_reduce, 2, 100, 2});
+  const PlannedCall other{Collective::all_reduce, 2, 100, 3};  // of another axis
+  std::vector<RankPlan> ranks(1);
+  ranks[0].work = {{.stage = 0, .seconds = {.forward = 10, .backward = 20}, .forward = calls, .backward = calls}};
+  ranks[0].work[0].backward.push_back(other);
+  const train::Stages stages{.schedule = pipeline::make_schedule("gpipe", 1, 6)};
+  const auto seconds = [&](double of_call, int64_t ranks_a_host) {
+    return step_time(c, stages, ranks,
+                     {.call = [&](const PlannedCall& call) { return call == other ? 1 : of_call; },
+                      .update = [](const RankPlan&) { return 0.; },
+                      .ranks_a_host = ranks_a_host})
+        .seconds;
+  };
+  EXPECT_DOUBLE_EQ(seconds(0.2, 2), 10 + 20 + 1 + 60 * 0.2);
+  EXPECT_DOUBLE_EQ(seconds(0.2, 1), 10 + 20 + 1 + 3 * 0.2);  // of each pair one call is beside nothing
+  EXPECT_DOUBLE_EQ(seconds(2, 1), 60 * 2 + 3 * 31.0 / 60);   // and here one piece of computing
+}
+
 }  // namespace
 }  // namespace adjoin::plan
