@@ -60,9 +60,13 @@ constexpr int64_t kMessage = 1 << 18;
 
 /// The bucket's parameters in the same order, in the buckets in which they are sent.
 std::vector<std::unique_ptr<BucketSum>> sums_of(const Bucket& bucket, const std::vector<nn::Parameter>& whole,
-                                                const std::vector<nn::Parameter>& in_reals, BucketSum::When when) {
+                                                const std::vector<nn::Parameter>& in_reals,
+                                                const std::function<BucketSum::When(const nn::Parameter&)>& when_of) {
   std::vector<std::unique_ptr<BucketSum>> sums;
   const auto add = [&](std::vector<size_t> members) {
+    auto when = when_of(whole[members[0]]);
+    for (const size_t i : members)
+      if (when_of(whole[i]) == BucketSum::When::asked) when = BucketSum::When::asked;
     sums.push_back(std::make_unique<BucketSum>(whole, Bucket(in_reals, std::move(members), bucket.is_cut()), when));
   };
   std::vector<size_t> members;
@@ -143,10 +147,9 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, Optimizer
   const auto kind = [&](const nn::Parameter& real) {
     const auto index = static_cast<int>(&real - in_reals.data());
     const nn::Parameter& p = parameters_[static_cast<size_t>(index)];
-    const BucketSum::When when = when_summed(p);
-    if (when == BucketSum::When::each_time) return 32 + index;  // alone
-    return (when == BucketSum::When::last_time ? 16 : 0) + (takes_matrices(rule_, p) ? 8 : 0) +
-           (p.tensor.is_complex() ? 4 : 0) + (enters_norm(p) ? 2 : 0) + (decays(p) ? 1 : 0);
+    if (when_summed(p) == BucketSum::When::each_time) return 16 + index;  // alone
+    return (takes_matrices(rule_, p) ? 8 : 0) + (p.tensor.is_complex() ? 4 : 0) + (enters_norm(p) ? 2 : 0) +
+           (decays(p) ? 1 : 0);
   };
   for (Bucket& bucket : buckets_of(in_reals, kind, [&](const nn::Parameter& real) {
          return is_cut(parameters_[static_cast<size_t>(&real - in_reals.data())]);
@@ -154,7 +157,7 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, Optimizer
     const nn::Parameter& first = parameters_[bucket.members()[0]];
     UpdateGroup& part =
         parts_.emplace_back(std::move(bucket), decays(first), enters_norm(first), takes_matrices(rule_, first));
-    part.sums = sums_of(part.bucket, parameters_, in_reals, when_summed(first));
+    part.sums = sums_of(part.bucket, parameters_, in_reals, std::bind_front(&Optimizer::when_summed, this));
   }
   workers_ = options_.workers ? *options_.workers : workers_of(parameters_);
   matrices_ = whole_matrices(parameters_, rule_);
