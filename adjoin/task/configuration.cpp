@@ -110,7 +110,7 @@ constexpr Field kFields[] = {
     {"Layout", "tp", at<&C::tp>(), "Tensor-parallel ranks: each holds its part of every layer; at most --heads", "", 1, 1e6},
     {"Layout", "ep", at<&C::ep>(), "Expert-parallel ranks: so many of the data-parallel ranks share the experts, and each holds its part of them; must divide --dp and --experts", "", 1, 1e6},
     {"Layout", "sp", at<&C::sp>(), "Sequence parallelism: tensor-parallel ranks share the rows between their layers, so that each keeps and normalises only its part", ""},
-    {"Layout", "zero", at<&C::zero>(), "What is divided among the ranks that train the same weights, so that each keeps only its part (ZeRO's stages): 0: nothing, 1: the optimizer's moments, 2: the gradients too, 3: the weights too, of which a rank then holds one whole segment at a time", "", 0, 3},
+    {"Layout", "zero", at<&C::zero>(), "What is divided among the ranks that train the same weights, so that each keeps only its part (ZeRO's stages): 0: nothing, 1: the optimizer's moments, 2: the gradients too, 3: the weights too, of which a rank then holds one whole segment at a time, between hosts two", "", 0, 3},
     {"Layout", "cp_method", at<&C::cp_method>(), "How context-parallel ranks get each other's keys and values: ring passes them from rank to rank; with ulysses each rank gets all rows of some heads; with gathered each rank gets all of them and keeps the scores of its rows", "ring|ulysses|gathered"},
     {"Layout", "pipeline", at<&C::pipeline>(), "In which order pipeline-parallel ranks act on micro-batches: {schedules}, or a file.csv (adjoin pipeline --help)", ""},
     {"Layout", "chunks", at<&C::chunks>(), "Stages that each pipeline-parallel rank holds, with --pipeline interleaved", "", 1, 1e6},
