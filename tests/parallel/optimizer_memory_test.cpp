@@ -72,6 +72,15 @@ TEST(Optimizer, updates_complex_parameters_as_torchs_does_their_reals) {
   expect_complex_as_torchs<torch::optim::SGD>(sgd({.momentum = 0.9}), torch::optim::SGDOptions(0.01).momentum(0.9));
 }
 
+TEST(Optimizer, takes_a_parameter_whose_memory_is_in_another_order) {
+  torch::nn::Linear layer(torch::nn::LinearOptions(300, 301).bias(false));
+  layer->weight.set_data(at::ones({300, 301}).t());
+  Optimizer optimizer(nn::parameters_of(*layer, Grid(Communicator(), {{"dp", 1}})), adamw());
+  layer->weight.mutable_grad() = at::ones_like(layer->weight);
+  optimizer.step(0.5);
+  EXPECT_TRUE(at::allclose(layer->weight, at::full({301, 300}, 0.5)));
+}
+
 TEST(Optimizer, takes_gradients_in_any_memory) {
   for_each_world({1, 2}, [](const Communicator& world) {
     for (uint64_t seed = 0; seed < 10; ++seed) {

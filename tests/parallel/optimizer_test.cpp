@@ -92,15 +92,6 @@ TEST(Optimizer, takes_parameters_of_several_grids_of_the_same_workers) {
   });
 }
 
-TEST(Optimizer, takes_a_parameter_whose_memory_is_in_another_order) {
-  torch::nn::Linear layer(torch::nn::LinearOptions(300, 301).bias(false));
-  layer->weight.set_data(at::ones({300, 301}).t());
-  Optimizer optimizer(nn::parameters_of(*layer, Grid(Communicator(), {{"dp", 1}})), adamw());
-  layer->weight.mutable_grad() = at::ones_like(layer->weight);
-  optimizer.step(0.5);
-  EXPECT_TRUE(at::allclose(layer->weight, at::full({301, 300}, 0.5)));
-}
-
 TEST(Optimizer, takes_the_norm_over_the_workers_that_it_is_given) {
   for_each_world({2, 4}, [](const Communicator& world) {
     const int half = world.size() / 2;
