@@ -19,6 +19,7 @@
 #include "adjoin/movement/linear_map.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/nn/state.hpp"
+#include "adjoin/parallel/arriving_weights.hpp"
 #include "adjoin/parallel/copies.hpp"
 #include "adjoin/parallel/whole_matrices.hpp"
 #include "adjoin/partition/shard.hpp"
@@ -159,6 +160,7 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, Optimizer
         parts_.emplace_back(std::move(bucket), decays(first), enters_norm(first), takes_matrices(rule_, first));
     part.sums = sums_of(part.bucket, parameters_, in_reals, std::bind_front(&Optimizer::when_summed, this));
   }
+  arriving_ = arriving_weights();
   workers_ = options_.workers ? *options_.workers : workers_of(parameters_);
   matrices_ = whole_matrices(parameters_, rule_);
   const auto has_matrices = [this](const nn::Parameter& parameter) { return takes_matrices(rule_, parameter); };
@@ -218,6 +220,7 @@ void Optimizer::make_moments(const std::vector<nn::Parameter>& of_all_workers, c
 
 Update Optimizer::step(double learning_rate, double loss_scale) {
   const at::NoGradGuard no_gradient;
+  settle();
   if (std::exchange(options_.compares_copies, false)) check_copies(parameters_, "Optimizer");
   const std::vector<at::Tensor> gradients = reduced_gradients();
   const double norm = global_norm(gradients) / loss_scale;
@@ -228,12 +231,8 @@ Update Optimizer::step(double learning_rate, double loss_scale) {
     std::vector<at::Tensor> weights;
     for (const nn::Parameter& parameter : parameters_) weights.push_back(reals_of(parameter.tensor.detach()));
     if (!matrices_.empty()) solve_matrices(gradients, factor);
-    std::vector<Gather> gathers;
-    for (size_t i = 0; i < parts_.size(); ++i) update(parts_[i], gradients[i], factor, learning_rate, weights, gathers);
-    for (const Gather& gather : gathers) {
-      gather.runs->wait();
-      gather.message->unpack(gather.packed, weights);
-    }
+    for (size_t i = 0; i < parts_.size(); ++i) update(parts_[i], gradients[i], factor, learning_rate, weights);
+    if (!options_.weights_arrive_later) settle();
   }
   return {.norm = norm, .skipped = !is_finite};
 }
@@ -275,7 +274,7 @@ void Optimizer::solve_matrices(const std::vector<at::Tensor>& gradients, double 
 }
 
 void Optimizer::update(const UpdateGroup& part, const at::Tensor& gradient, double factor, double learning_rate,
-                       const std::vector<at::Tensor>& weights, std::vector<Gather>& gathers) const {
+                       const std::vector<at::Tensor>& weights) const {
   const UpdateStep step{
       .number = steps_taken(), .rate = learning_rate, .decay = part.decays ? options_.weight_decay : 0.0};
   const bool is_one = part.sums.size() == 1;
@@ -299,16 +298,24 @@ void Optimizer::update(const UpdateGroup& part, const at::Tensor& gradient, doub
   in_turn([&](const Bucket& message, const at::Tensor& mine) {
     const auto elements = std::reduce(message.sizes().begin(), message.sizes().end());
     const at::Tensor packed = is_one ? all : at::empty({elements}, mine.options());
-    const Communicator& copies = message.copies();
-    const bool is_gathered = message.is_cut() && copies.size() > 1;
-    if (is_one && is_gathered && copies.backend()->spans_hosts()) {  // beside the next update
-      gathers.push_back(
-          {mine, packed, copies.begin().all_gather(buffer(mine), buffer(packed), message.sizes()), &message});
-      return;
-    }
-    if (is_gathered) copies.all_gather(buffer(mine), buffer(packed), message.sizes());
+    if (travel(part)) return arriving_->begin(message, mine, packed, weights);  // beside the next update
+    if (is_gathered(message)) message.copies().all_gather(buffer(mine), buffer(packed), message.sizes());
     message.unpack(packed, weights);
   });
+}
+
+std::shared_ptr<ArrivingWeights> Optimizer::arriving_weights() const {
+  std::vector<const Bucket*> messages;
+  for (const UpdateGroup& part : parts_)
+    if (travel(part)) messages.push_back(&part.sums[0]->bucket());
+  if (messages.empty()) return nullptr;
+  std::vector<at::Tensor> weights;
+  for (const nn::Parameter& parameter : parameters_) weights.push_back(parameter.tensor);
+  return std::make_shared<ArrivingWeights>(weights, messages, options_.weights_arrive_later);
+}
+
+void Optimizer::settle() const {
+  if (arriving_) arriving_->finish();
 }
 
 int64_t Optimizer::moment_bytes() const {

@@ -16,6 +16,7 @@
 
 namespace adjoin::parallel {
 
+class ArrivingWeights;
 class WholeMatrices;
 
 /// What a rule updates at once: a part of this worker's parameters. All tensors are flat, with the same length and type.
@@ -91,6 +92,9 @@ struct OptimizerOptions {
   /// are summed within backward: in stage 2; and where the copies are on several hosts, beside the rest of backward. By default
   /// those of stage 2.
   std::function<bool(const nn::Parameter&)> sums_in_backward{};
+  /// Whether new weights that travel between hosts may arrive after `step`: operations of LibTorch wait for those that they read.
+  /// Otherwise they arrive within it.
+  bool weights_arrive_later = false;
   /// The workers over which the gradient's norm is computed; all of them call `step`. By default those of the parameters'
   /// layouts.
   std::optional<Communicator> workers{};
@@ -123,6 +127,8 @@ class Optimizer {
   /// the copies of each weight, unless the options say otherwise: copies would never become equal if they did not begin equal.
   /// Throws: InvalidArgument as check_copies
   Update step(double learning_rate, double loss_scale = 1);
+  /// Waits for weights that arrive later; to call before their memory is read other than by operations of LibTorch.
+  void settle() const;
 
   /// The bytes of moments that this worker keeps.
   int64_t moment_bytes() const;
@@ -150,13 +156,6 @@ class Optimizer {
     std::vector<at::Tensor> moments{};  // for this worker's shards, flat
   };
 
-  /// New weights that travel between hosts.
-  struct Gather {
-    at::Tensor mine, packed;
-    std::unique_ptr<Pending> runs;
-    const Bucket* message;
-  };
-
   /// Makes these moments of all parameters that are, or are not, updated as matrices.
   void make_moments(const std::vector<nn::Parameter>& of_all_workers, const std::vector<std::string>& names,
                     bool of_matrices);
@@ -170,16 +169,23 @@ class Optimizer {
   /// Replaces the gradients of matrices by what the rule makes of them.
   void solve_matrices(const std::vector<at::Tensor>& gradients, double factor) const;
   void update(const UpdateGroup& part, const at::Tensor& gradient, double factor, double learning_rate,
-              const std::vector<at::Tensor>& weights, std::vector<Gather>& gathers) const;
+              const std::vector<at::Tensor>& weights) const;
+  static bool is_gathered(const Bucket& message) { return message.is_cut() && message.copies().size() > 1; }
+  /// Whether new weights travel beside the next update: those of several messages would all be packed at once.
+  static bool travel(const UpdateGroup& part) {
+    return part.sums.size() == 1 && is_gathered(part.bucket) && part.bucket.copies().backend()->spans_hosts();
+  }
+  std::shared_ptr<ArrivingWeights> arriving_weights() const;
 
   Rule rule_;
   OptimizerOptions options_;
   std::vector<nn::Parameter> parameters_;  // those of which this worker has a part
   std::vector<UpdateGroup> parts_;
   std::vector<std::shared_ptr<const WholeMatrices>> matrices_;
-  std::vector<nn::Parameter> moments_;  // views of the parts' moments
-  Communicator workers_;                // over which the norm is computed
-  std::optional<Grid> grid_;            // of the first parameter
+  std::shared_ptr<ArrivingWeights> arriving_;  // none where nothing travels between hosts
+  std::vector<nn::Parameter> moments_;         // views of the parts' moments
+  Communicator workers_;                       // over which the norm is computed
+  std::optional<Grid> grid_;                   // of the first parameter
   at::Tensor steps_;
 };
 

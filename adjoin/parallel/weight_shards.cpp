@@ -39,6 +39,11 @@ nn::Parameter cut(nn::Parameter whole, Kept kept) {
 
 constexpr const char* kAdvice = "its segment runs: read and save the parameters() of the object that holds its shards";
 
+/// A group of the same ranks.
+Communicator own_group(const Communicator& copies) {
+  return copies.size() == 1 ? copies : copies.subset(all_ranks(copies.size()));
+}
+
 }  // namespace
 
 /// A table of which rows are fetched where they are looked up, as it is not used in any other way.
@@ -47,7 +52,8 @@ class WeightShards::Table final : public MarkedTensors, NotCopied {
   Table(const nn::Parameter& whole, const nn::Parameter& kept)
       : kept_(kept),
         is_whole_(kept.tensor.is_same(whole.tensor)),
-        rows_(whole, kept.tensor.detach(), nn::copies_of(whole)) {
+        // In a group of its own: look-ups are not to wait for what was begun on the other.
+        rows_(whole, kept.tensor.detach(), own_group(nn::copies_of(whole))) {
     if (!whole.tensor.is_meta()) mark_.emplace(whole.tensor, *this, 0);
   }
 

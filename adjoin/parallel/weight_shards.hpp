@@ -47,6 +47,8 @@ class WeightShards {
   void gather();
   /// Begins that where workers with copies are on several hosts, unless it is done or begun; `gather` then waits.
   void begin_gather();
+  /// The number of calls that `gather` makes.
+  size_t gathers() const { return weights_.size(); }
   /// The bytes that `begin_gather` allocates.
   int64_t bytes_ahead() const;
   /// Frees the memory of the whole tensors; what autograd keeps of them is valid again after the next `gather`.

@@ -61,19 +61,40 @@ class Table {
 
 std::vector<std::string> numbers_of(const PlannedLayout& layout) {
   const auto percent = [](double part) { return fixed(100 * part, 0); };
-  if (!layout.is_timed()) return {"-", "-", mebibytes(layout.memory), "-", "-", "-"};
+  if (!layout.is_timed()) return {"-", "-", mebibytes(layout.memory), "-", "-", "-", "-"};
   return {fixed(layout.time.seconds, 4),  fixed(layout.samples_per_second, 1), mebibytes(layout.memory),
-          percent(layout.time.computing), percent(layout.time.communicating),  percent(layout.time.bubble)};
+          percent(layout.time.computing), percent(layout.time.communicating),  percent(layout.time.hidden),
+          percent(layout.time.bubble)};
 }
 
 void print_list(std::ostream& out, std::span<const PlannedLayout> layouts, size_t most) {
-  const Table table({9, 11, 10, 6, 6, 6});
-  table.add(out, {"seconds", "samples/s", "MiB", "comp%", "comm%", "idle%"}, "options");
+  const Table table({9, 11, 10, 6, 6, 6, 6});
+  table.add(out, {"seconds", "samples/s", "MiB", "comp%", "comm%", "hid%", "idle%"}, "options");
   const size_t shown = most == 0 ? layouts.size() : std::min(most, layouts.size());
   for (const PlannedLayout& layout : layouts.first(shown))
     table.add(out, numbers_of(layout), options_of(layout.configuration));
   if (shown < layouts.size())
     out << "  and " << grouped(std::ssize(layouts) - static_cast<int64_t>(shown)) << " more (--lines 0: all)\n";
+}
+
+/// What a step of the first layout waits for, part after part.
+void print_path(std::ostream& out, const StepTime& time) {
+  out << "\ncritical path of the first, in seconds; hidden: calls while ranks compute\n";
+  std::vector<std::vector<std::string>> table{{"  part", "seconds", "computing", "waiting", "hidden"}};
+  for (const StepPhase& phase : time.path)
+    table.push_back({std::string("  ") + phase.name, fixed(phase.seconds(), 4), fixed(phase.computing, 4),
+                     fixed(phase.communicating, 4), fixed(phase.hidden, 4)});
+  out << table_text(table, "lrrrr");
+}
+
+Json path_of(const StepTime& time) {
+  Json path = Json::array();
+  for (const StepPhase& phase : time.path)
+    path.push_back({{"part", phase.name},
+                    {"computing_seconds", phase.computing},
+                    {"waiting_seconds", phase.communicating},
+                    {"hidden_seconds", phase.hidden}});
+  return path;
 }
 
 Json json_of(const PlannedLayout& layout) {
@@ -86,7 +107,9 @@ Json json_of(const PlannedLayout& layout) {
                {"samples_per_second", measured(layout.samples_per_second)},
                {"computing", measured(layout.time.computing)},
                {"communicating", measured(layout.time.communicating)},
+               {"hidden", measured(layout.time.hidden)},
                {"bubble", measured(layout.time.bubble)},
+               {"path", path_of(layout.time)},
                {"memory_bytes", layout.memory},
                {"checkpoint_bytes", layout.copies}});
   return json;
@@ -112,7 +135,9 @@ void print(std::ostream& out, const Plan& plan, size_t most) {
     print_list(out, plan.too_large, most);
   }
   out << "\npredicted: seconds of a step, MiB of tensors on the fullest rank, and the shares\n"
-         "of all ranks' time spent computing, communicating and idle in a pipeline\n";
+         "of all ranks' time spent computing, communicating, communicating while they\n"
+         "compute (hidden) and idle in a pipeline\n";
+  if (!plan.fitting.empty() && plan.fitting[0].is_timed()) print_path(out, plan.fitting[0].time);
   const auto all = {&plan.fitting, &plan.too_large};
   int64_t copies = 0;
   for (const auto* list : all)

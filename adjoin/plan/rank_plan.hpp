@@ -15,6 +15,7 @@ struct PlannedCall {
   int64_t bytes = 0;                     ///< what this rank sends, as Call::bytes()
   int span = 1;                          ///< ranks of the job from the group's first to its last, both included
   int messages = 1;                      ///< that this rank sends in it, if it is no collective
+  bool goes_on = false;  ///< while the rank computes: it is begun, and each of its ranks is on another host
   bool operator==(const PlannedCall&) const = default;
 };
 
@@ -59,10 +60,27 @@ struct RankPlan {
   double solved_matrices = 0;         ///< the costs of the matrices that it solves, as parallel::MatrixRule counts them
 };
 
+/// A part of a step, in seconds of one rank.
+struct StepPhase {
+  const char* name;
+  double computing = 0;
+  double communicating = 0;  ///< by which it takes longer
+  double hidden = 0;         ///< of calls that go on while it computes
+
+  void add(double computes, double communicates, double hides) {
+    computing += computes;
+    communicating += communicates;
+    hidden += hides;
+  }
+  double seconds() const { return computing + communicating; }
+};
+
 /// The seconds of a step, and the shares of all ranks' time in it, which add up to 1.
 struct StepTime {
   double seconds = 0;
   double computing = 0, communicating = 0, bubble = 0;  ///< bubble: the idle ranks of a pipeline
+  double hidden = 0;                                    ///< communication while ranks compute, of the same time
+  std::vector<StepPhase> path{};                        ///< of the rank whose update is the slowest: what follows what
 };
 
 }  // namespace adjoin::plan

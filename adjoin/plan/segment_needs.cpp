@@ -237,11 +237,15 @@ void PlannedCalls::begin(const Call& call) {
   if (!moves || call.size == 1) return;
   const auto [first, last] = std::ranges::minmax(call.group->world_ranks);
   const auto sent = static_cast<int>(std::ranges::count_if(call.messages, &Message::is_send));
-  calls.push_back({call.collective, call.size, call.bytes(), last - first + 1, call.collective ? 1 : sent});
+  std::set<int> hosts;
+  for (const int rank : call.group->world_ranks) hosts.insert(host_of_[static_cast<size_t>(rank)]);
+  const bool goes_on = call.is_begun && std::ssize(hosts) == call.size;
+  calls.push_back({call.collective, call.size, call.bytes(), last - first + 1, call.collective ? 1 : sent, goes_on});
 }
 
 SilentRank::SilentRank(const GridSizes& sizes, int rank, int64_t hosts)
-    : grid(Communicator(std::make_shared<lab::SilentBackend>(rank, hosts_of_ranks(sizes.ranks(), hosts)), calls),
+    : calls(std::make_shared<PlannedCalls>(hosts_of_ranks(sizes.ranks(), hosts))),
+      grid(Communicator(std::make_shared<lab::SilentBackend>(rank, hosts_of_ranks(sizes.ranks(), hosts)), calls),
            sizes.shape()) {}
 
 SegmentNeeds measure(const SegmentTrial& trial) {
@@ -261,9 +265,11 @@ SegmentNeeds measure(const SegmentTrial& trial) {
   trial.calls.calls.clear();
   for (const auto& [part, shards] : model->shards()) {
     needs.ahead += shards->bytes_ahead();
+    needs.gathers += shards->gathers();
     shards->take_gradients();
   }
   needs.calls_of_step = std::exchange(trial.calls.calls, {});
+  needs.gathers_again = trial.backward_follows ? 0 : needs.gathers;
   return needs;
 }
 

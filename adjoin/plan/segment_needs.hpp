@@ -18,13 +18,18 @@ namespace adjoin::plan {
 /// Records the calls of the communicators that it observes, except in groups of one rank.
 class PlannedCalls final : public Observer {
  public:
+  /// `host_of`: the host of each rank of the job.
+  explicit PlannedCalls(std::vector<int> host_of) : host_of_(std::move(host_of)) {}
   void begin(const Call& call) override;
   std::vector<PlannedCall> calls;
+
+ private:
+  std::vector<int> host_of_;
 };
 
 /// A rank of a grid whose other ranks do not exist.
 struct SilentRank {
-  std::shared_ptr<PlannedCalls> calls = std::make_shared<PlannedCalls>();
+  std::shared_ptr<PlannedCalls> calls;
   Grid grid;
   int64_t rows = 0;  ///< of its largest micro-batch
 
@@ -44,12 +49,13 @@ struct SegmentNeeds {
   int64_t backward_again = 0, weight_gradients_again = 0;
   std::vector<PlannedCall> calls{};
   std::vector<PlannedCall>
-      calls_of_step{};       ///< once after the last backward, for each of its micro-batches these bytes
-  size_t forward_calls = 0;  ///< the first of the calls, those in forward
-  SegmentSeconds seconds{};  ///< if a clock measures them
-  at::Tensor output{};       ///< has the shape and type of its output, without memory
-  int64_t ahead = 0;         ///< bytes of its weights where they are gathered while its neighbour runs
-  int64_t tally = 0;         ///< how many numbers the task's tally has, for the last segment
+      calls_of_step{};                    ///< once after the last backward, for each of its micro-batches these bytes
+  size_t forward_calls = 0;               ///< the first of the calls, those in forward
+  SegmentSeconds seconds{};               ///< if a clock measures them
+  at::Tensor output{};                    ///< has the shape and type of its output, without memory
+  int64_t ahead = 0;                      ///< bytes of its weights where they are gathered while its neighbour runs
+  size_t gathers = 0, gathers_again = 0;  ///< the first calls of forward and of backward, which gather its weights
+  int64_t tally = 0;                      ///< how many numbers the task's tally has, for the last segment
 };
 
 /// A segment to measure, and what it gets.

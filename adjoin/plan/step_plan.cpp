@@ -91,6 +91,7 @@ struct OptimizerNeeds {
 struct PlannedRun {
   const Configuration& configuration;
   const Task& task;
+  int64_t hosts;
   Stages stages;
   pipeline::Timeline timeline = expected_timeline(stages);
 
@@ -208,6 +209,7 @@ RankPlan plan_rank(const PlannedRun& run, const EqualRanks& alike, const Optimiz
   plan.updated_weights = optimizer.updated;
   plan.solved_matrices = optimizer.solved;
   for (const int stage : run.stages.stages_at(pp)) plan.work.push_back({.stage = stage, .forward = {}, .backward = {}});
+  const bool one_a_host = run.hosts == rank.grid.world().size();
   MemoryWalk memory(model, alike.gradients, plan.weights + plan.moments);
   std::map<std::pair<int, int>, StageNeeds> needs_of;  // by stage and micro-batch
   const auto send = [&](const pipeline::Action& action, int to) {
@@ -245,9 +247,14 @@ RankPlan plan_rank(const PlannedRun& run, const EqualRanks& alike, const Optimiz
     StageWork& work = *std::ranges::find(plan.work, action.stage, &StageWork::stage);
     for (size_t segment = 0; segment < needs.segments.size(); ++segment) {
       const SegmentNeeds* of_segment = needs.segments[segment];
-      const std::vector<PlannedCall>& calls = of_segment->calls;
-      plan.calls.insert(plan.calls.end(), calls.begin(), calls.end());
+      std::vector<PlannedCall> calls = of_segment->calls;
       const auto turn = calls.begin() + static_cast<std::ptrdiff_t>(of_segment->forward_calls);
+      const auto fetch_ahead = [&](auto first, size_t count) {
+        for (auto call = first; call != first + static_cast<std::ptrdiff_t>(count); ++call) call->goes_on = one_a_host;
+      };
+      if (segment > 0) fetch_ahead(calls.begin(), of_segment->gathers);
+      if (segment + 1 < needs.segments.size()) fetch_ahead(turn, of_segment->gathers_again);
+      plan.calls.insert(plan.calls.end(), calls.begin(), calls.end());
       work.forward.insert(work.forward.end(), calls.begin(), turn);
       work.backward.insert(work.backward.end(), turn, calls.end());
       work.seconds += of_segment->seconds;
@@ -309,7 +316,8 @@ std::vector<RankPlan> StepPlanner::plan(const Configuration& configuration, cons
                                         std::span<const int64_t> samples, std::span<const int> wanted,
                                         nn::AssumedExperts::Rows routing) {
   const nn::AssumedExperts assumed(routing, /*alone=*/true);
-  const PlannedRun run{configuration, task, stages_of(configuration, segments_of(configuration, task))};
+  const PlannedRun run{configuration, task, measured_->hosts,
+                       stages_of(configuration, segments_of(configuration, task))};
   MicroBatches batches(configuration, task, samples);
   auto& models = measured_->models[layout_of_models(configuration, run.stages)];
   std::vector<SilentRank> ranks;

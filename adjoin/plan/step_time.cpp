@@ -21,15 +21,54 @@ double seconds_saved(const train::Configuration& c, const StageWork& work, doubl
   return count == 0 ? 0 : std::min(calling, all - calling) * (1 - static_cast<double>(c.microbatches) / count);
 }
 
+/// The calls of a phase of a step, in seconds, by what they go on beside.
+struct Calls {
+  double waited = 0;   // for which the rank waits at once
+  double beside = 0;   // beside all that it computes in the phase
+  double by_half = 0;  // beside half of that: sums of gradients of inputs, beside the gradients of weights
+  double last = 0;     // of the last one of `beside`, after which nothing is computed
+
+  Calls(std::span<const PlannedCall> calls, const train::Configuration& c, const StepCosts& costs) {
+    for (const PlannedCall& call : calls) {
+      const double seconds = costs.call(call);
+      const bool is_of_layers = call.ranks == c.tp && call.span == c.tp && c.tp > 1;
+      if (!call.goes_on || (is_of_layers && c.halves))
+        waited += seconds;
+      else if (is_of_layers)
+        by_half += seconds;
+      else
+        beside += last = seconds;
+    }
+  }
+  /// The seconds that the phase takes longer than `computing`.
+  double added_to(double computing) const {
+    return waited + std::max(0.0, beside - computing) + std::max(0.0, by_half - computing / 2);
+  }
+  double all() const { return waited + beside + by_half; }
+};
+
+/// What follows the last backward: calls, and the update of the weights.
+struct Update {
+  double computing = 0, added = 0, all_calls = 0;
+
+  /// `backward`: the seconds of the last micro-batch's backward, beside which sums have begun.
+  Update(const RankPlan& rank, double backward, const train::Configuration& c, const StepCosts& costs)
+      : computing(costs.update(rank)) {
+    std::vector<PlannedCall> sums, others;
+    for (const PlannedCall& call : rank.update)
+      (call.goes_on && call.collective != Collective::all_gather ? sums : others).push_back(call);
+    const Calls of_sums(sums, c, costs), of_others(others, c, costs);
+    added = std::max(of_sums.last, of_sums.all() - backward) + of_others.waited +
+            std::max(of_others.last, of_others.beside - computing);
+    all_calls = of_sums.all() + of_others.all();
+  }
+  double seconds() const { return computing + added; }
+};
+
 }  // namespace
 
 StepTime step_time(const train::Configuration& configuration, const train::Stages& stages,
                    std::span<const RankPlan> ranks, const StepCosts& costs) {
-  const auto seconds_of = [&](std::span<const PlannedCall> calls) {
-    double sum = 0;
-    for (const PlannedCall& call : calls) sum += costs.call(call);
-    return sum;
-  };
   // Ranks that meet within their segments wait for the slowest each time. Differences of independent ranks partly cancel, like
   // the sum of independent random numbers.
   const auto seconds_waiting = [](const StageWork& work) {
@@ -38,35 +77,47 @@ StepTime step_time(const train::Configuration& configuration, const train::Stage
   };
   const auto count = static_cast<double>(parts_of_step(configuration));
   pipeline::Costs of_stages{.stages = std::vector<pipeline::StageCosts>(static_cast<size_t>(stages.count()))};
-  double computing = 0, communicating = 0, updating = 0;  // sums over all ranks; updating: of the slowest
-  double saved = 0;
+  double computing = 0, communicating = 0, hidden = 0, saved = 0;  // sums over all ranks
+  StepTime time;
   for (const RankPlan& rank : ranks) {
+    double last_backward = 0;
+    StepPhase forward{"forward"}, backward{"backward"};
     for (const StageWork& work : rank.work) {
-      const double forward = seconds_of(work.forward);
-      const double backward = seconds_of(work.backward) + seconds_waiting(work);
-      of_stages.stages[static_cast<size_t>(work.stage)] = {(work.seconds.forward + forward) / count,
-                                                           (work.seconds.backward + backward) / count,
-                                                           work.seconds.weight_gradients / count};
-      computing += work.seconds.forward + work.seconds.backward + work.seconds.weight_gradients;
-      communicating += forward + backward;
       const SegmentSeconds& seconds = work.seconds;
-      saved += seconds_saved(configuration, work,
-                             seconds.forward + seconds.backward + seconds.weight_gradients + forward + backward, costs);
+      const Calls there(work.forward, configuration, costs), back(work.backward, configuration, costs);
+      const double back_computing = seconds.backward + seconds.weight_gradients;
+      const double added_there = there.added_to(seconds.forward),
+                   added_back = back.added_to(back_computing) + seconds_waiting(work);
+      of_stages.stages[static_cast<size_t>(work.stage)] = {(seconds.forward + added_there) / count,
+                                                           (seconds.backward + added_back) / count,
+                                                           seconds.weight_gradients / count};
+      const double kept =
+          seconds_saved(configuration, work, seconds.forward + back_computing + added_there + added_back, costs);
+      last_backward += back_computing / count;
+      forward.add(seconds.forward, added_there, there.all() - added_there);
+      backward.add(back_computing, added_back - kept, back.all() + seconds_waiting(work) - added_back + kept);
+      saved += kept;
       if (work.sent == 0) continue;
       const auto along_pp = static_cast<int>(configuration.pp);
       const int span = static_cast<int>(configuration.cp * configuration.tp) * (along_pp - 1) + 1;
       of_stages.transfer = std::max(of_stages.transfer,
                                     costs.call({std::nullopt, along_pp, work.sent / configuration.microbatches, span}));
     }
-    const double update = costs.update(rank), calls = seconds_of(rank.update);
-    computing += update;
-    communicating += calls;
-    updating = std::max(updating, update + calls);
+    const Update update(rank, last_backward, configuration, costs);
+    StepPhase after{"update"};
+    after.add(update.computing, update.added, update.all_calls - update.added);
+    for (const StepPhase* phase : {&forward, &backward, &after}) {
+      computing += phase->computing;
+      communicating += phase->communicating;
+      hidden += phase->hidden;
+    }
+    if (time.path.empty() || update.seconds() > time.path.back().seconds()) time.path = {forward, backward, after};
   }
-  StepTime time{.seconds = pipeline::simulate(stages.schedule, of_stages).makespan + updating - saved};
+  time.seconds = pipeline::simulate(stages.schedule, of_stages).makespan + time.path.back().seconds() - saved;
   const double all = time.seconds * static_cast<double>(ranks.size());
   time.computing = computing / all;
-  time.communicating = (communicating - saved) / all;
+  time.communicating = communicating / all;
+  time.hidden = hidden / all;
   time.bubble = std::max(0.0, 1 - time.computing - time.communicating);
   return time;
 }

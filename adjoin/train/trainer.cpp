@@ -267,11 +267,11 @@ StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double 
   run(stages_.schedule, make, sums, denominator, loss_scale);
   checks_gradients_ = false;
   for (const auto& [part, shards] : model_->shards()) shards->take_gradients();
+  add_up(sums, /*training=*/true);  // before the new weights travel
   const parallel::Update update = [&] {
     const lab::TimeSlice slice("optimizer");
     return optimizer().step(learning_rate, loss_scale);
   }();
-  add_up(sums, /*training=*/true);
   StepResult result{.loss = sums.loss,
                     .measures = task_.measures(sums.loss, sums.tally, denominator),
                     .gradient_norm = update.norm,

@@ -74,7 +74,10 @@ class Trainer {
   /// This rank's segments.
   const torch::nn::Module& module() const { return *model_; }
   /// The parameters and buffers of the whole model, as this worker's pieces.
-  const std::vector<nn::Parameter>& parameters() const { return parameters_; }
+  const std::vector<nn::Parameter>& parameters() const {
+    if (optimizer_) optimizer_->settle();
+    return parameters_;
+  }
   /// Makes the optimizer on the first call, so that moments take no memory while a model is only evaluated.
   parallel::Optimizer& optimizer();
 

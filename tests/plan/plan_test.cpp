@@ -298,6 +298,27 @@ TEST(StepTime, is_that_of_the_pipelines_simulation_and_of_the_slowest_ranks_upda
   EXPECT_NEAR(time.computing + time.communicating + time.bubble, 1, 1e-12);
 }
 
+TEST(StepTime, hides_calls_that_go_on_as_far_as_ranks_compute_beside_them) {
+  Configuration c;
+  c.microbatches = 2;
+  const auto call = [](Collective collective) { return PlannedCall{collective, 2, 100, 2, 1, /*goes_on=*/true}; };
+  std::vector<RankPlan> ranks(1);
+  ranks[0].work = {{.stage = 0,
+                    .seconds = {.forward = 4, .backward = 8},
+                    .forward = {2, call(Collective::all_gather)},
+                    .backward = {call(Collective::reduce_scatter)}}};
+  ranks[0].update = {call(Collective::reduce_scatter), call(Collective::reduce_scatter), call(Collective::all_gather)};
+  const train::Stages stages{.schedule = pipeline::make_schedule("gpipe", 1, 2)};
+  const StepTime time = step_time(
+      c, stages, ranks, {.call = [](const PlannedCall&) { return 3.; }, .update = [](const RankPlan&) { return 1.; }});
+  ASSERT_EQ(time.path.size(), 3U);
+  EXPECT_DOUBLE_EQ(time.path[0].seconds(), 6);          // two gathers
+  EXPECT_DOUBLE_EQ(time.path[1].seconds(), 8);          // computing
+  EXPECT_DOUBLE_EQ(time.path[2].seconds(), 3 + 1 + 3);  // the last sum, the update, and the last gather
+  EXPECT_DOUBLE_EQ(time.seconds, 21);
+  EXPECT_DOUBLE_EQ(time.hidden, (4 + 3 + 3) / 21.0);
+}
+
 TEST(StepTime, of_halves_is_that_of_the_longer_of_computing_and_calls_between_hosts) {
   Configuration c;
   c.tp = 2, c.microbatches = 3, c.halves = true;
