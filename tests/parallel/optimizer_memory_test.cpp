@@ -8,7 +8,9 @@
 
 #include "adjoin/nn/state.hpp"
 #include "adjoin/parallel/optimizer.hpp"
+#include "adjoin/partition/split.hpp"
 #include "tests/support/adjoint.hpp"
+#include "tests/support/hosts_backend.hpp"
 #include "tests/support/odd_memory.hpp"
 #include "tests/support/torchs_optimizers.hpp"
 #include "tests/support/worlds.hpp"
@@ -95,6 +97,41 @@ TEST(Optimizer, takes_gradients_in_any_memory) {
       optimizer.step(1);
       for (const at::Tensor& p : layer->parameters()) EXPECT_TRUE(p.equal(at::full_like(p, 1 - 0.5 * world.size())));
     }
+  });
+}
+
+/// On threads a begun gather is carried out where it is waited for.
+TEST(Optimizer, lets_new_weights_arrive_before_an_operation_reads_or_changes_them) {
+  for_each_world({2, 3}, [](const Communicator& world) {
+    if (world.backend()->spans_hosts()) return;  // there it goes on by itself
+    const Grid grid(between_hosts(world), {{"dp", world.size()}});
+    torch::nn::Linear layer(300, 301);
+    const at::NoGradGuard no_gradient;
+    layer->weight.fill_(1);
+    layer->bias.fill_(1);
+    Optimizer optimizer(nn::parameters_of(*layer, grid), sgd(), {.weights_arrive_later = true});
+    const auto of_next = [&] {  // the first element of the next rank's rows
+      const int64_t next = (world.rank() + 1) % world.size();
+      return layer->weight.const_data_ptr<float>()[300 * Split::balanced(301, world.size(), 0).offset(next)];
+    };
+    const auto step = [&] {
+      for (const at::Tensor& weight : layer->parameters()) weight.mutable_grad() = at::ones_like(weight) / world.size();
+      optimizer.step(0.25);
+    };
+    step();
+    EXPECT_EQ(of_next(), 1);
+    EXPECT_EQ(layer->weight.sum().item<float>(), 0.75f * 300 * 301);
+    step();
+    optimizer.settle();
+    EXPECT_EQ(of_next(), 0.5);
+    step();
+    layer->weight.add_(1);
+    EXPECT_EQ(of_next(), 1.25);
+    step();
+    step();  // which waits for those of the step before
+    optimizer.settle();
+    EXPECT_EQ(of_next(), 0.75);
+    EXPECT_TRUE(layer->bias.equal(at::full({301}, -0.25)));
   });
 }
 
