@@ -85,10 +85,11 @@ struct LookedUp::Asked {
   at::Tensor ids;  // within this rank's shard, asked by one rank after another
 };
 
-LookedUp::LookedUp(nn::Parameter table, at::Tensor shard, Communicator copies)
+LookedUp::LookedUp(nn::Parameter table, at::Tensor shard, Communicator copies, bool has_all_rows)
     : table_(std::move(table)),
       shard_(std::move(shard)),
       copies_(std::move(copies)),
+      has_all_rows_(has_all_rows || copies_.size() == 1),
       gradients_(std::make_shared<RowGradients>()) {
   require(can_serve(table_),
           [&] { return "LookedUp: expected a matrix of floating-point numbers, got '" + table_.name + "'"; });
@@ -172,7 +173,7 @@ void LookedUp::gather(at::Tensor& ids, at::Tensor& rows) const {
 
 at::Tensor LookedUp::rows(const at::Tensor& ids) const {
   const at::NoGradGuard no_gradient;
-  if (is_whole()) return at::index_select(shard_, 0, ids);
+  if (has_all_rows_) return at::index_select(shard_, 0, ids);
   const Asked asked = asked_of_owners(ids);
   return exchanged(at::index_select(shard_, 0, asked.ids), asked.of_me, asked.of_owners);
 }
@@ -193,7 +194,7 @@ at::Tensor LookedUp::sum_gradients(double scale, std::optional<at::ScalarType> w
   }
   if (scale != 1) rows.mul_(scale);
   if (copies_.size() > 1) rows = rows.to(sent);
-  if (copies_.size() > 1 && is_whole()) {
+  if (copies_.size() > 1 && has_all_rows_) {
     gather(ids, rows);
   } else if (copies_.size() > 1) {
     const Asked asked = asked_of_owners(ids);

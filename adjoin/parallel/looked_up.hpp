@@ -19,10 +19,10 @@ namespace adjoin::parallel {
 class LookedUp : NotCopied {
  public:
   /// `table` is this rank's piece [rows, columns], on any layout, whose tensor needs no memory. `shard` holds this rank's rows of it;
-  /// each look-up reads its present values. Where it holds all rows, a look-up moves nothing, and all ranks get the whole sum of
-  /// gradients. `copies` are the ranks that hold copies of the piece (nn::copies_of).
+  /// each look-up reads its present values. If it `has_all_rows` on every rank, a look-up moves nothing, and all ranks get the whole
+  /// sum of gradients. `copies` are the ranks that hold copies of the piece (nn::copies_of).
   /// Throws: InvalidArgument where `can_serve` of the parameter is false
-  LookedUp(nn::Parameter table, at::Tensor shard, Communicator copies);
+  LookedUp(nn::Parameter table, at::Tensor shard, Communicator copies, bool has_all_rows = false);
 
   /// Whether rows of such a parameter can be looked up: a matrix of real floating-point numbers.
   static bool can_serve(const nn::Parameter& parameter);
@@ -59,7 +59,6 @@ class LookedUp : NotCopied {
   struct Vectors;
   struct RowGradients;
   struct Asked;
-  bool is_whole() const { return shard_.size(0) == table_.tensor.size(0); }
   Asked asked_of_owners(const at::Tensor& ids) const;
   void gather(at::Tensor& ids, at::Tensor& rows) const;
   at::Tensor exchanged(const at::Tensor& rows, const std::vector<int64_t>& to, const std::vector<int64_t>& from) const;
@@ -67,6 +66,7 @@ class LookedUp : NotCopied {
   nn::Parameter table_;
   at::Tensor shard_;
   Communicator copies_;
+  bool has_all_rows_;
   std::shared_ptr<RowGradients> gradients_;  // which backward may reach after this object's end
 };
 

@@ -324,6 +324,12 @@ int64_t Optimizer::moment_bytes() const {
   return bytes;
 }
 
+std::vector<at::Tensor> Optimizer::tensors() const {
+  std::vector<at::Tensor> all;
+  for (const nn::Parameter& parameter : parameters_) all.push_back(parameter.tensor);
+  return all;
+}
+
 int64_t Optimizer::steps_taken() const {
   return steps_.item<int64_t>();
 }

@@ -133,6 +133,8 @@ class Optimizer {
   /// The bytes of moments that this worker keeps.
   int64_t moment_bytes() const;
 
+  /// What it updates.
+  std::vector<at::Tensor> tensors() const;
   const Rule& rule() const { return rule_; }
   /// The number of updates, without skipped steps.
   int64_t steps_taken() const;

@@ -19,6 +19,7 @@
 #include "adjoin/parallel/bucket.hpp"
 #include "adjoin/parallel/copies.hpp"
 #include "adjoin/parallel/gradient_sums.hpp"
+#include "adjoin/parallel/optimizer.hpp"
 #include "adjoin/parallel/shared_order.hpp"
 #include "adjoin/parallel/weight_gathers.hpp"
 #include "adjoin/parallel/weight_parts.hpp"
@@ -124,6 +125,8 @@ Weights::State::State(torch::nn::Module& module, const Communicator& group, Weig
       shards_in_place_.emplace(trained_, buckets, group_, who_);
     }
     parts_ = shards_in_place_ ? shards_in_place_->parts() : trained_;
+    if (!shards_in_place_)  // whose gradients are already those of all
+      for (nn::Parameter& part : parts_) part.layout = part.layout.with_kind("dp", Kind::replicated);
     make_sums(buckets);
   }
 }
@@ -361,6 +364,12 @@ Update Weights::step(torch::optim::Optimizer& optimizer, double clip) {
     of.insert(of.end(), group.params().begin(), group.params().end());
   return step(
       of, [&] { optimizer.step(); }, clip);
+}
+Update Weights::step(Optimizer& optimizer, double learning_rate, double loss_scale) {
+  std::optional<Update> of_rule;
+  const Update whole = step(
+      optimizer.tensors(), [&] { of_rule = optimizer.step(learning_rate, loss_scale); }, /*clip=*/0);
+  return of_rule.value_or(Update{.norm = whole.norm / loss_scale, .skipped = true});
 }
 bool Weights::any(bool here) const {
   return state_->any(here);

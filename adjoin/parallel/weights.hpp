@@ -18,6 +18,8 @@
 
 namespace adjoin::parallel {
 
+class Optimizer;
+
 struct WeightsOptions {
   /// What each rank keeps of its shard only (ZeRO's stages): 0 nothing, 1 an optimizer's moments, 2 also gradients, 3 also the
   /// weights, which are whole while an operation reads them.
@@ -104,13 +106,17 @@ class Weights {
   /// The same for any optimizer of the parts in `of`, which `update` runs.
   Update step(const std::vector<at::Tensor>& of, const std::function<void()>& update, double clip = 0);
 
+  /// The same by a rule of ours, with the clipping that the optimizer has: `Optimizer optimizer(weights.trained(), adamw())`. The
+  /// gradients are those of a loss times `loss_scale`. A parameter that no rank has used has a gradient of zeros.
+  Update step(Optimizer& optimizer, double learning_rate, double loss_scale = 1);
+
   /// Whether `here` is true on any rank: so a loop over batches ends on all ranks when none has one left. Called by all ranks.
   bool any(bool here) const;
 
   /// What an optimizer of this rank updates, for each trained parameter in the module's order: in stage 0 the parameter itself,
   /// otherwise this rank's shard of it, of whole rows, divided over the ranks as evenly as possible; it may have none.
   std::vector<at::Tensor> parts() const;
-  /// The same as pieces of global tensors, for which state_of finds an optimizer's moments.
+  /// The same as pieces of global tensors, for which state_of finds an optimizer's moments, and for an Optimizer.
   const std::vector<nn::Parameter>& trained() const;
   /// All parameters and buffers as pieces of global tensors, by the module's names: a checkpoint that any number of ranks reads.
   const std::vector<nn::Parameter>& parameters() const;

@@ -85,12 +85,12 @@ void bind_optimizer(py::module_& m) {
       .def_readonly("skipped", &parallel::Update::skipped);
   using parallel::Optimizer;
   py::class_<Optimizer, Owner<Optimizer>>(m, "Optimizer", "The optimizer of pieces.")
-      .def(py::init([](Pieces pieces, parallel::Rule rule, double weight_decay, double clip) {
+      .def(py::init([](Pieces pieces, parallel::Rule rule, double weight_decay, double clip, int zero) {
              const Blocking blocking;
-             return Owner<Optimizer>(
-                 new Optimizer(std::move(pieces), std::move(rule), {.weight_decay = weight_decay, .clip = clip}));
+             return Owner<Optimizer>(new Optimizer(std::move(pieces), std::move(rule),
+                                                   {.weight_decay = weight_decay, .clip = clip, .zero = zero}));
            }),
-           "pieces"_a, "rule"_a, "weight_decay"_a = 0.0, "clip"_a = 0.0)
+           "pieces"_a, "rule"_a, "weight_decay"_a = 0.0, "clip"_a = 0.0, "zero"_a = 1)
       .def("step", &Optimizer::step, "rate"_a, "loss_scale"_a = 1.0, MayBlock())
       .def_property_readonly("moment_bytes", &Optimizer::moment_bytes)
       .def_property("steps_taken", &Optimizer::steps_taken, &Optimizer::set_steps_taken)
