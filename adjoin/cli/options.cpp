@@ -198,7 +198,9 @@ Configuration GivenConfiguration::resolve() const {
     return "--sequence " + std::to_string(resolved.sequence) + ": is longer than the model allows, as " +
            train::limit_of_beginning(values.from);
   });
-  train::validate(resolved);
+  train::Configuration checked = resolved;
+  if (is_given("--ranks")) checked.halves = false;  // for which the layouts of a plan are checked
+  train::validate(checked);
   return resolved;
 }
 

@@ -23,24 +23,27 @@ void SilentBackend::exchange(std::span<const Message> messages, const Call&) {
   }
 }
 
-/// The block that this rank sends to itself, cut or filled with zeros, is what it gets from every other one: where ranks tell each
-/// other what they want, that is as much as they want of this one.
-void SilentBackend::all_to_all(const Call& call) {
+/// The block that this rank gives itself, cut or filled with zeros, is what it gets from every other one: where ranks tell each other
+/// what they want, that is as much as they want of this one.
+void SilentBackend::give_own_block(const Call& call) {
+  const bool gathers = call.collective == Collective::all_gather;
   const auto mine = call.counts.begin() + rank_;
-  const ConstBuffer own = call.in.slice(std::accumulate(call.counts.begin(), mine, int64_t{0}), *mine);
+  const ConstBuffer own =
+      gathers ? call.in : call.in.slice(std::accumulate(call.counts.begin(), mine, int64_t{0}), *mine);
   int64_t before = 0;
-  for (const int64_t count : call.receive_counts) {
+  for (const int64_t count : gathers ? call.counts : call.receive_counts) {
     const Buffer block = call.out.slice(before, count);
     const auto same = static_cast<size_t>(std::min(own.bytes(), block.bytes()));
-    if (block.count > 0) std::memset(block.data, 0, static_cast<size_t>(block.bytes()));
-    if (same > 0) std::memcpy(block.data, own.data, same);
+    const bool is_own = block.data == own.data;
+    if (block.count > 0 && !is_own) std::memset(block.data, 0, static_cast<size_t>(block.bytes()));
+    if (same > 0 && !is_own) std::memcpy(block.data, own.data, same);
     before += count;
   }
 }
 
 void SilentBackend::run_collective(const Call& call) {
-  if (call.collective == Collective::all_to_all && call.out.data != nullptr && call.in.data != nullptr)
-    return all_to_all(call);
+  const bool has_blocks = call.collective == Collective::all_to_all || call.collective == Collective::all_gather;
+  if (has_blocks && call.out.data != nullptr && call.in.data != nullptr) return give_own_block(call);
   const bool works_in_place = call.out.data == call.in.data;  // its own numbers are kept
   if (!works_in_place && call.out.data != nullptr) std::memset(call.out.data, 0, static_cast<size_t>(call.out.bytes()));
 }

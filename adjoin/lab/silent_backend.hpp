@@ -11,7 +11,7 @@
 namespace adjoin::lab {
 
 /// One rank of a group whose other ranks do not exist: calls end at once, and what they would have received is zeros; in an
-/// all-to-all, what this rank sends to itself. So an
+/// all-to-all or all-gather, what this rank gives itself. So an
 /// observer or the memory use shows what one rank does, for any number of ranks, without starting them. Collectives accept
 /// tensors without memory.
 class SilentBackend final : public Backend {
@@ -29,7 +29,7 @@ class SilentBackend final : public Backend {
   void abort(std::string_view) noexcept override {}
 
  private:
-  void all_to_all(const Call& call);
+  void give_own_block(const Call& call);
 
   int rank_;
   std::vector<int> hosts_;

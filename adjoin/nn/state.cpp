@@ -99,10 +99,11 @@ void swap_tensors(const std::vector<Parameter>& pieces, const std::vector<Parame
   require(std::equal(pieces.begin(), pieces.end(), others.begin(), others.end(),
                      [](const Parameter& a, const Parameter& b) { return a.name == b.name && a.layout == b.layout; }),
           "swap_tensors: expected pieces of the same names and layouts");
+  const at::NoGradGuard no_gradient;
   for (size_t i = 0; i < pieces.size(); ++i) {
-    const at::Tensor mine = pieces[i].tensor.detach(), theirs = others[i].tensor.detach();
-    pieces[i].tensor.set_data(theirs);
-    others[i].tensor.set_data(mine);
+    const at::Tensor mine = pieces[i].tensor.clone();
+    pieces[i].tensor.copy_(others[i].tensor);
+    others[i].tensor.copy_(mine);
   }
 }
 

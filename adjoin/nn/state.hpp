@@ -38,7 +38,7 @@ std::optional<std::string> first_mismatch(const Shapes& tensors, const std::vect
 
 /// The same pieces with copies of their tensors.
 std::vector<Parameter> cloned(std::vector<Parameter> pieces);
-/// Exchanges the tensors of pieces with those of `others`, which have the same names and layouts.
+/// Exchanges the values of pieces with those of `others`, which have the same names and layouts. Each tensor keeps its memory.
 /// Throws: InvalidArgument where names or layouts differ
 void swap_tensors(const std::vector<Parameter>& pieces, const std::vector<Parameter>& others);
 

@@ -53,7 +53,7 @@ class WeightShards::Table final : public MarkedTensors, NotCopied {
       : kept_(kept),
         is_whole_(kept.tensor.is_same(whole.tensor)),
         // In a group of its own: look-ups are not to wait for what was begun on the other.
-        rows_(whole, kept.tensor.detach(), own_group(nn::copies_of(whole)), is_whole_) {
+        rows_(whole, kept.tensor, own_group(nn::copies_of(whole)), is_whole_) {
     if (!whole.tensor.is_meta()) mark_.emplace(whole.tensor, *this, 0);
   }
 

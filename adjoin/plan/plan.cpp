@@ -71,6 +71,7 @@ std::vector<int> one_a_coordinate(const Configuration& c) {
 
 Configuration alone(Configuration c) {
   static_cast<train::GridSizes&>(c) = {};
+  c.halves = false;
   return c;
 }
 

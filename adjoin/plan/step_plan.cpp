@@ -159,6 +159,10 @@ struct EqualRanks {
     const auto keeps_shard = keeps_shard_of_gradient(run.configuration, run.stages.segments);
     const std::vector<nn::Parameter> whole = parameters_here(run.stages, model, grid),
                                      kept = parameters_here(run.stages, model, grid, sharding_of(run.configuration));
+    std::set<std::string> tables;  // of which rows move: their gradients are whole after the last backward only
+    for (const models::Segment& segment : run.stages.segments)
+      for (const models::ModuleRecipe& part : segment.parts)
+        if (part.is_table && kept_as(part, sharding_of(run.configuration))) tables.insert(part.name);
     for (size_t i = 0; i < kept.size(); ++i) {
       const nn::Parameter& parameter = kept[i];
       const auto bytes = static_cast<int64_t>(parameter.tensor.nbytes());
@@ -172,6 +176,8 @@ struct EqualRanks {
         summed.insert(parameter.name);
       }
       weights.gradients += gradient;
+      const std::string part = parameter.name.substr(0, parameter.name.find('.'));
+      if (tables.contains(part) && nn::ranks_of_copies(whole[i]).size() > 1) gradient = 0;
     }
   }
 

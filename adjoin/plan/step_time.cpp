@@ -94,8 +94,11 @@ StepTime step_time(const train::Configuration& configuration, const train::Stage
       const double kept =
           seconds_saved(configuration, work, seconds.forward + back_computing + added_there + added_back, costs);
       last_backward += back_computing / count;
-      forward.add(seconds.forward, added_there, there.all() - added_there);
-      backward.add(back_computing, added_back - kept, back.all() + seconds_waiting(work) - added_back + kept);
+      // Forward and backward share what halves save as they do calls.
+      const double calls = there.all() + back.all(), kept_there = calls == 0 ? 0 : kept * there.all() / calls;
+      forward.add(seconds.forward, added_there - kept_there, there.all() - added_there + kept_there);
+      backward.add(back_computing, added_back - kept + kept_there,
+                   back.all() + seconds_waiting(work) - added_back + kept - kept_there);
       saved += kept;
       if (work.sent == 0) continue;
       const auto along_pp = static_cast<int>(configuration.pp);

@@ -122,7 +122,9 @@ TEST(State, of_pieces_can_be_kept_and_swapped) {
   const State before = numbered(module);
   scatter_state(before, kept);
   for (const Parameter& piece : pieces) piece.tensor.fill_(2);
+  const void* const memory = pieces[0].tensor.const_data_ptr();
   swap_tensors(pieces, kept);
+  EXPECT_EQ(pieces[0].tensor.const_data_ptr(), memory) << "which others may read too";
   for (const auto& [name, tensor] : gather_state(pieces)) EXPECT_TRUE(tensor.equal(before.at(name).to(tensor))) << name;
   EXPECT_TRUE(kept[0].tensor.equal(at::full_like(kept[0].tensor, 2)));
   EXPECT_TRUE(module.linear->weight.equal(pieces[0].tensor));
