@@ -30,11 +30,14 @@ TEST(SilentBackend, ends_calls_of_a_million_ranks_at_once) {
   EXPECT_EQ(part.size(), 3);
 }
 
-TEST(SilentBackend, gives_zeros_for_what_other_ranks_would_have_sent) {
+TEST(SilentBackend, gives_this_ranks_block_or_zeros_for_what_other_ranks_would_have_sent) {
   const Communicator world = lone_rank(1, 3);
   std::vector<float> mine{4, 5}, all(6, 9);
-  world.all_gather(buffer(mine), buffer(all), std::vector<int64_t>{2, 2, 2});
-  EXPECT_THAT(all, ElementsAre(0, 0, 0, 0, 0, 0));
+  world.all_gather(buffer(mine), buffer(all), std::vector<int64_t>{1, 2, 3});
+  EXPECT_THAT(all, ElementsAre(4, 4, 5, 4, 5, 0));
+  const std::vector<float> sent{1, 2, 3, 4};
+  world.all_to_all(const_buffer(sent), std::vector<int64_t>{1, 2, 1}, buffer(all), std::vector<int64_t>{1, 2, 3});
+  EXPECT_THAT(all, ElementsAre(2, 2, 3, 2, 3, 0));
   std::vector<int32_t> received(3, 9);
   world.recv(buffer(received), 0);
   EXPECT_THAT(received, ElementsAre(0, 0, 0));
