@@ -17,10 +17,11 @@ namespace adjoin::models {
 /// Consecutive segments, made on this rank: a whole model, or a stage of one.
 class ModelImpl : public torch::nn::Module {
  public:
-  /// Makes each part once, also one that several segments name. Where parts are sharded each rank keeps only a shard of their weights
-  /// that several ranks hold copies of; it has a segment's weights whole only while the segment runs, forward or back, and of a
-  /// table the rows that it reads. All ranks of the stage must then call each function. With `seed`, what a plain module of torch::nn draws follows from the seed and the
-  /// name of its part: such a part is made a second time, while no other thread of this process draws.
+  /// Makes each part once, also one that several segments name. Where parts are sharded each rank keeps only a shard of their
+  /// weights that several ranks hold copies of; it has a segment's weights whole only while the segment runs, forward or back,
+  /// and of a table the rows that it reads. All ranks of the stage must then call each function. With `seed`, what a plain module
+  /// of torch::nn draws follows from the seed and the name of its part: such a part is made a second time, while no other thread
+  /// of this process draws.
   /// Throws: InvalidArgument for no segments, for a segment without a forward, and what the parts throw
   ModelImpl(std::vector<Segment> segments, const Grid& stage, const at::TensorOptions& tensor = at::kFloat,
             Sharding sharding = Sharding::none, std::optional<uint64_t> seed = {});

@@ -15,8 +15,8 @@ class MarkedTensors {
  public:
   virtual ~MarkedTensors() = default;
   /// `place` is the number that the tensor was marked with. Called on any thread on which operations run.
-  virtual void begin_read(size_t place) = 0;
-  virtual void end_read(size_t place) noexcept = 0;
+  virtual void begin_read(size_t place) { static_cast<void>(place); }
+  virtual void end_read(size_t place) noexcept { static_cast<void>(place); }
   /// Called for an operation that would write: it may refuse by an exception.
   virtual void write(size_t place, const std::string& operation) = 0;
   /// Called for at::embedding of a marked tensor or a view of it, `table`: returns its result, differentiable by what the owner does,

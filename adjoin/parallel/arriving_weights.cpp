@@ -1,29 +1,24 @@
 #include "adjoin/parallel/arriving_weights.hpp"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <utility>
 
 #include "adjoin/movement/tensor_buffer.hpp"
+#include "adjoin/parallel/copies.hpp"
 
 namespace adjoin::parallel {
-namespace {
-
-std::vector<int> ranks_of(const Communicator& group) {
-  return {group.world_ranks().begin(), group.world_ranks().end()};
-}
-
-}  // namespace
-
 ArrivingWeights::ArrivingWeights(const std::vector<at::Tensor>& weights, const std::vector<const Bucket*>& messages,
                                  bool marks) {
+  std::map<std::vector<int>, Communicator> groups;  // by their ranks in the world
   for (const Bucket* bucket : messages) {
     const Communicator& copies = bucket->copies();
-    std::vector<int> ranks = ranks_of(copies);
-    if (!groups_.contains(ranks)) groups_.emplace(std::move(ranks), copies.subset(all_ranks(copies.size())));
+    const std::vector<int> ranks(copies.world_ranks().begin(), copies.world_ranks().end());
+    if (!groups.contains(ranks)) groups.emplace(ranks, own_group(copies));
     for (const size_t i : bucket->members())
       if (marks) marks_.push_back(std::make_unique<Mark>(weights[i], *this, messages_.size()));
-    messages_.push_back({bucket});
+    messages_.push_back({bucket, groups.at(ranks)});
   }
 }
 
@@ -33,7 +28,7 @@ void ArrivingWeights::begin(const Bucket& bucket, const at::Tensor& mine, const 
   message.mine = mine;
   message.packed = packed;
   message.weights = weights;
-  message.runs = groups_.at(ranks_of(bucket.copies())).begin().all_gather(buffer(mine), buffer(packed), bucket.sizes());
+  message.runs = message.group.begin().all_gather(buffer(mine), buffer(packed), bucket.sizes());
 }
 
 void ArrivingWeights::finish(size_t number) {
@@ -43,7 +38,7 @@ void ArrivingWeights::finish(size_t number) {
   runs->wait();
   if (message.runs != runs) return;  // meanwhile the other half of a micro-batch has waited for it too (Turns)
   message.bucket->unpack(message.packed, message.weights);
-  message = {message.bucket};
+  message = {message.bucket, message.group};
 }
 
 void ArrivingWeights::finish() {

@@ -2,7 +2,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,19 +27,18 @@ class ArrivingWeights final : public MarkedTensors, NotCopied {
   void finish();
 
   void begin_read(size_t message) override { finish(message); }
-  void end_read(size_t) noexcept override {}
   void write(size_t message, const std::string&) override { finish(message); }
 
  private:
   struct Message {
     const Bucket* bucket;
+    Communicator group;
     at::Tensor mine{}, packed{};
     std::vector<at::Tensor> weights{};
     std::shared_ptr<Pending> runs{};  // after what it reads and writes
   };
   void finish(size_t message);
 
-  std::map<std::vector<int>, Communicator> groups_;  // by their ranks in the world
   std::vector<Message> messages_;
   std::vector<std::unique_ptr<Mark>> marks_;
 };

@@ -48,8 +48,7 @@ void BucketSum::added(size_t i) {
   Member& member = members_[i];
   ++member.added;
   if (when_ == When::each_time) {
-    const bool all = std::ranges::all_of(members_, [&](const Member& other) { return other.added >= member.added; });
-    if (all && has_gradients()) sum();  // otherwise they were postponed, or do not exist
+    if (has_gradients()) sum();  // otherwise it was postponed, or does not exist
   } else if (!is_begun_ && member.added == member.times && --missing_ == 0) {
     sum();
   }

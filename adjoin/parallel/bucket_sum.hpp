@@ -25,7 +25,7 @@ class BucketSum : NotCopied {
   enum class When : uint8_t {
     asked,      ///< in `take`
     last_time,  ///< when backward has added to each gradient as often as in the step before: beside the rest of backward
-    /// Each time that backward has added to all of them. The worker keeps its shards of the sum in place of `.grad` (ZeRO stage 2);
+    /// Each time that backward has added to the gradient, in a bucket of one parameter. The worker keeps its shards of the sum in place of `.grad` (ZeRO stage 2);
     /// between hosts sums run on beside backward, at most four at a time, as each keeps whole gradients.
     each_time
   };

@@ -65,6 +65,10 @@ struct CopiesOfGroup {
 
 }  // namespace
 
+Communicator own_group(const Communicator& group) {
+  return group.size() == 1 ? group : group.subset(all_ranks(group.size()));
+}
+
 void broadcast_piece(const nn::Parameter& parameter) {
   broadcast_values(parameter.tensor, parameter.grid.group_of(parameter.layout.grid().ranks()));
 }

@@ -10,6 +10,9 @@
 
 namespace adjoin::parallel {
 
+/// Another group of the same ranks, whose calls do not wait for those of the first. Called by all of them.
+Communicator own_group(const Communicator& group);
+
 /// Copies what the first rank of a parameter's layout holds to the other ranks, where each has drawn its own values. Called by
 /// all ranks of the layout.
 void broadcast_piece(const nn::Parameter& parameter);

@@ -78,8 +78,6 @@ class WeightGathers : public MarkedTensors, NotCopied {
   class ChangedShards : public MarkedTensors {
    public:
     explicit ChangedShards(WeightGathers& gathers) : gathers_(gathers) {}
-    void begin_read(size_t) override {}
-    void end_read(size_t) noexcept override {}
     void write(size_t unit, const std::string&) override { gathers_.free_if_unread(unit); }
 
    private:

@@ -26,8 +26,6 @@ class WeightParts : public MarkedTensors, NotCopied {
   /// Throws: InvalidArgument for a weight that was given other memory
   void check_memory() const;
 
-  void begin_read(size_t) override {}
-  void end_read(size_t) noexcept override {}
   void write(size_t part, const std::string& operation) override;
 
  private:

@@ -39,11 +39,6 @@ nn::Parameter cut(nn::Parameter whole, Kept kept) {
 
 constexpr const char* kAdvice = "its segment runs: read and save the parameters() of the object that holds its shards";
 
-/// A group of the same ranks.
-Communicator own_group(const Communicator& copies) {
-  return copies.size() == 1 ? copies : copies.subset(all_ranks(copies.size()));
-}
-
 }  // namespace
 
 /// A table of which rows are fetched where they are looked up, as it is not used in any other way.
@@ -52,7 +47,7 @@ class WeightShards::Table final : public MarkedTensors, NotCopied {
   Table(const nn::Parameter& whole, const nn::Parameter& kept)
       : kept_(kept),
         is_whole_(kept.tensor.is_same(whole.tensor)),
-        // In a group of its own: look-ups are not to wait for what was begun on the other.
+        // Look-ups are not to wait for what was begun on the other group.
         rows_(whole, kept.tensor, own_group(nn::copies_of(whole)), is_whole_) {
     if (!whole.tensor.is_meta()) mark_.emplace(whole.tensor, *this, 0);
   }
@@ -67,7 +62,6 @@ class WeightShards::Table final : public MarkedTensors, NotCopied {
              "where something else reads it, its part of the model is no table";
     });
   }
-  void end_read(size_t) noexcept override {}
   void write(size_t, const std::string& operation) override {
     require(is_whole_, [&] {
       return "'" + kept_.name + "' is kept by different ranks, so " + operation +

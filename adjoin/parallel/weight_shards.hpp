@@ -19,7 +19,7 @@ enum class Kept : uint8_t {
   shards_of_tables,  ///< its shard of a table that is only looked up: never more than the rows that it reads
   tables             ///< all of such a table; of its gradient rows move
 };
-/// A parameter as WeightShards has it, with a tensor of that shape and no values.
+/// A parameter as WeightShards has it; a shard has no values.
 nn::Parameter kept_of(nn::Parameter whole, Kept kept);
 
 /// The weights of a module. Each worker that holds copies keeps only its shard of them (adjoin::sharded), and has the whole
@@ -57,7 +57,8 @@ class WeightShards {
   /// Whether a tensor is one of the whole tensors, or a view of one.
   bool holds(const at::Tensor& tensor) const;
 
-  /// A collective, for tables: adds the sums that backward has left to `.grad` of the shards; where it has left none, `.grad` does not change.
+  /// A collective, for tables: adds the sums that backward has left to `.grad` of the shards; where it has left none, `.grad` does
+  /// not change.
   void take_gradients();
   /// The bytes of these sums.
   int64_t gradient_bytes() const;

@@ -107,7 +107,7 @@ Weights::State::State(torch::nn::Module& module, const Communicator& group, Weig
     : who_(std::move(who)),
       module_(module),
       // With calls of its own in stage 3, where another object's may come in between in another order on another rank.
-      group_(options.zero == 3 && group.size() > 1 ? group.subset(all_ranks(group.size())) : group),
+      group_(options.zero == 3 ? own_group(group) : group),
       grid_(group, {{"dp", group.size()}}),
       options_(std::move(options)),
       parameters_(nn::parameters_of(module, grid_)),

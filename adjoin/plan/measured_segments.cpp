@@ -20,10 +20,11 @@ namespace {
 constexpr size_t kMostMicroBatches = 16;
 
 /// What a segment's needs depend on besides what its name says.
-std::vector<int64_t> layout_of_needs(const Configuration& c) {
+std::vector<int64_t> layout_of_needs(const Configuration& c, const models::Segment& segment) {
   std::vector<int64_t> numbers{c.ep, c.cp, c.tp, c.sp ? 1 : 0, c.zero, parts_of_step(c) > 1 ? 1 : 0};
   numbers.insert(numbers.end(), {static_cast<int64_t>(row_options(c).method), static_cast<int64_t>(c.recompute)});
-  if (c.ep > 1 || c.zero > 1) numbers.insert(numbers.end(), {c.dp, c.pp});
+  const bool has_table = std::ranges::any_of(segment.parts, &models::ModuleRecipe::is_table);
+  if (c.ep > 1 || c.zero > 1 || has_table) numbers.insert(numbers.end(), {c.dp, c.pp});
   return numbers;
 }
 
@@ -145,11 +146,8 @@ std::set<std::string> MeasuredSegments::summed_earlier(int stage, size_t segment
 
 const SegmentNeeds& MeasuredSegments::needs_of(const SegmentTrial& trial, const models::Model& model, size_t i) {
   const std::string name = name_of(trial, model, i);
-  std::vector<int64_t> layout = layout_of_needs(configuration_);
-  if (std::ranges::any_of(trial.segment.parts, &models::ModuleRecipe::is_table))
-    layout.insert(layout.end(), {configuration_.dp, configuration_.pp});
   auto& of_loads = known_[{
-      .layout = std::move(layout),
+      .layout = layout_of_needs(configuration_, trial.segment),
       .segment = name,
       .larger_shards = shards_weights(configuration_) ? larger_shards(model, i, trial.grid) : std::vector<bool>(),
       .of_trial = {trial.segment.recomputes, trial.holds_input, trial.backward_follows,
