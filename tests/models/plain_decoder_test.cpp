@@ -56,28 +56,31 @@ struct DecoderPair {
   example::Decoder plain;
 };
 
-/// A batch of samples of equal length. ids, targets: [batch, tokens]
+/// Documents of these lengths, padded at their ends, where no token has a target and no earlier token attends.
 struct DecoderBatch {
-  DecoderBatch(int64_t batch, int64_t tokens, int64_t words) {
-    const at::Tensor sample = at::arange(batch).unsqueeze(1), token = at::arange(tokens + 1);
-    const at::Tensor text = (7 * sample + token * token + 3 * token).remainder(words);
-    ids = text.narrow(1, 0, tokens);
-    targets = text.narrow(1, 1, tokens);
+  DecoderBatch(std::vector<int64_t> of_documents, int64_t words) : lengths(std::move(of_documents)) {
+    const int64_t tokens = *std::ranges::max_element(lengths);
+    const at::Tensor document = at::arange(std::ssize(lengths)).unsqueeze(1), token = at::arange(tokens + 1);
+    const at::Tensor text = (7 * document + token * token + 3 * token).remainder(words);
+    is_token = token.narrow(0, 0, tokens) < at::tensor(lengths, at::kLong).unsqueeze(1);
+    ids = text.narrow(1, 0, tokens) * is_token;
+    targets = text.narrow(1, 1, tokens).masked_fill(is_token.logical_not(), -1);
   }
-  at::Tensor ids, targets;
+  std::vector<int64_t> lengths;
+  at::Tensor ids, targets, is_token;  // [documents, longest]
 };
 
 /// The mean over the tokens.
 at::Tensor loss_of(Model& model, const DecoderBatch& batch) {
-  const std::vector<int64_t> lengths(static_cast<size_t>(batch.ids.size(0)), batch.ids.size(1));
-  const ForwardPass pass{{.number = 1, .training = true}, LocalRows(Rows::balanced(lengths, 1))};
-  const at::Tensor scores = model(batch.ids.flatten(), pass);
-  return nn::vocabulary_parallel_cross_entropy(scores, batch.targets.flatten(), Communicator(),
+  const ForwardPass pass{{.number = 1, .training = true}, LocalRows(Rows::balanced(batch.lengths, 1))};
+  const at::Tensor scores = model(batch.ids.masked_select(batch.is_token), pass);
+  return nn::vocabulary_parallel_cross_entropy(scores, batch.targets.masked_select(batch.is_token), Communicator(),
                                                Split::balanced(scores.size(1), 1, 0)) /
-         static_cast<double>(batch.ids.numel());
+         static_cast<double>(scores.size(0));
 }
 at::Tensor loss_of(example::Decoder& model, const DecoderBatch& batch) {
-  return at::cross_entropy_loss(model(batch.ids).flatten(0, 1), batch.targets.flatten());
+  return at::cross_entropy_loss(model(batch.ids).flatten(0, 1), batch.targets.flatten(), /*weight=*/{},
+                                at::Reduction::Mean, /*ignore_index=*/-1);
 }
 
 /// |found - expected| / max(1, |expected|), the largest of all elements.
@@ -139,7 +142,9 @@ std::vector<DecoderCase> decoder_cases() {
   const example::DecoderOptions tiny{.words = 23, .layers = 1, .hidden = 20, .heads = 5, .dropout = 0};
   example::DecoderOptions small;  // gpt-small, with fewer layers
   small.layers = 2;
-  return {{tiny, DecoderBatch(3, 9, tiny.words)}, {small, DecoderBatch(2, 70, small.words)}};
+  return {{tiny, DecoderBatch({9, 9, 9}, tiny.words)},
+          {tiny, DecoderBatch({4, 9, 1, 6}, tiny.words)},
+          {small, DecoderBatch({70, 70}, small.words)}};
 }
 
 TEST(PlainDecoder, has_the_loss_and_the_gradients_of_the_models_decoder) {
