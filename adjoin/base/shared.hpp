@@ -12,6 +12,8 @@ class Shared {
   /* implicit */ Shared(T value) : value_(std::make_shared<const T>(std::move(value))) {}
   const T& operator*() const { return *value_; }
   const T* operator->() const { return value_.get(); }
+  /// Copies have equal ones.
+  const void* id() const { return value_.get(); }
   bool operator==(const Shared& other) const { return value_ == other.value_ || *value_ == *other.value_; }
 
  private:

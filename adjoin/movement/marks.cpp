@@ -1,8 +1,6 @@
 #include "adjoin/movement/marks.hpp"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/ScopeExit.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <mutex>
@@ -12,13 +10,10 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/intercept.hpp"
 
 namespace adjoin {
 namespace {
-
-// LibTorch has this key for torchdistx, which is no longer developed; nothing else registers a fallback for it, as this would fail
-// when the program starts.
-constexpr c10::DispatchKey kMark = c10::DispatchKey::DeferredInit;
 
 /// The keys of a tensor that exists: what a mark changes.
 struct Keys : c10::TensorImpl {
@@ -74,19 +69,25 @@ bool writes(const c10::AliasInfo* argument) {
          (argument->isWrite() || std::ranges::any_of(argument->containedTypes(), &c10::AliasInfo::isWrite));
 }
 
-void for_each_tensor(const c10::IValue& value, const auto& work) {
-  if (value.isTensor()) {
-    work(value.toTensor());
-  } else if (value.isTensorList() || value.isList()) {
-    for (const c10::IValue& item : value.toListRef())
-      if (item.isTensor()) work(item.toTensor());
-  }
+/// at::embedding of a marked table whose owner looks the rows up itself; false for other operations.
+bool look_up(const c10::OperatorHandle& operation, torch::jit::Stack* stack) {
+  static const c10::OperatorHandle embedding = c10::Dispatcher::singleton().findSchemaOrThrow("aten::embedding", "");
+  if (!(operation == embedding)) return false;
+  const auto argument = [&](size_t i) -> const c10::IValue& { return torch::jit::peek(*stack, i, 5); };
+  if (argument(3).toBool() || argument(4).toBool()) return false;  // scaled or sparse gradients
+  at::Tensor vectors = looked_up(argument(0).toTensor(), argument(1).toTensor(), argument(2).toInt());
+  if (!vectors.defined()) return false;
+  torch::jit::drop(*stack, 5);
+  stack->emplace_back(std::move(vectors));
+  return true;
 }
 
-/// Carries out an operation with a marked tensor among its arguments.
-void carry_out(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+}  // namespace
+
+void carry_out_marked(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  if (look_up(operation, stack)) return;
   const c10::FunctionSchema& schema = operation.schema();
-  const c10::DispatchKeySet below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kMark);
+  const c10::DispatchKeySet below = below_intercepted(keys);
   const auto& returns = schema.returns();
   const bool is_view = !returns.empty() && returns[0].alias_info() != nullptr && !returns[0].alias_info()->isWrite();
   // What is a view only sometimes (contiguous, reshape, to) reads by another operation, which must be seen.
@@ -98,7 +99,7 @@ void carry_out(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, t
   const size_t count = schema.arguments().size();
   for (size_t i = 0; i < count; ++i)
     for_each_tensor((*stack)[stack->size() - count + i], [&](const at::Tensor& tensor) {
-      if (!tensor.defined() || !tensor.key_set().has(kMark) || !tensor.has_storage()) return;
+      if (!is_intercepted(tensor) || !tensor.has_storage()) return;
       const Marked marked = known().find(tensor);
       if (marked.owner == nullptr) return;
       if (writes(schema.arguments()[i].alias_info())) marked.owner->write(marked.place, schema.name());
@@ -110,47 +111,27 @@ void carry_out(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, t
   operation.redispatchBoxed(below, stack);
 }
 
-/// at::embedding of a marked table.
-at::Tensor embedding(c10::DispatchKeySet keys, const at::Tensor& table, const at::Tensor& ids, int64_t padding_idx,
-                     bool scales_by_frequency, bool is_sparse) {
-  if (!scales_by_frequency && !is_sparse)
-    if (at::Tensor vectors = looked_up(table, ids, padding_idx); vectors.defined()) return vectors;
-  static const c10::OperatorHandle operation = c10::Dispatcher::singleton().findSchemaOrThrow("aten::embedding", "");
-  torch::jit::Stack stack{table, ids, padding_idx, scales_by_frequency, is_sparse};
-  carry_out(operation, keys, &stack);
-  return stack[0].toTensor();
-}
-
-TORCH_LIBRARY_IMPL(_, DeferredInit, library) {
-  library.fallback(torch::CppFunction::makeFromBoxedFunction<&carry_out>());
-}
-TORCH_LIBRARY_IMPL(aten, DeferredInit, library) {
-  library.impl("embedding", TORCH_FN(embedding));
-}
-
-}  // namespace
-
 at::Tensor MarkedTensors::look_up(size_t, const at::Tensor&, const at::Tensor&, int64_t) {
   return {};
 }
 
 at::Tensor looked_up(const at::Tensor& table, const at::Tensor& ids, int64_t padding_idx) {
-  if (!table.key_set().has(kMark) || !table.has_storage()) return {};
+  if (!is_intercepted(table) || !table.has_storage()) return {};
   const Marked marked = known().find(table);
   if (marked.owner == nullptr) return {};
   return marked.owner->look_up(marked.place, table, ids, padding_idx);
 }
 
-Unseen::Unseen() : guard_(kMark) {}
+Unseen::Unseen() : guard_(kIntercepted) {}
 
 Mark::Mark(at::Tensor tensor, MarkedTensors& owner, size_t place)
     : tensor_(std::move(tensor)), memory_(tensor_.storage()) {
   known().insert(memory_.unsafeGetStorageImpl(), {&owner, place});
-  Keys::of(tensor_) = Keys::of(tensor_).add(kMark);
+  Keys::of(tensor_) = Keys::of(tensor_).add(kIntercepted);
 }
 
 Mark::~Mark() {
-  Keys::of(tensor_) = Keys::of(tensor_).remove(kMark);
+  Keys::of(tensor_) = Keys::of(tensor_).remove(kIntercepted);
   known().erase(memory_.unsafeGetStorageImpl());
 }
 

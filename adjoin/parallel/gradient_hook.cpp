@@ -39,6 +39,12 @@ bool GradientHook::is_on(const at::Tensor& parameter) {
          });
 }
 
+void GradientHook::add(const at::Tensor& parameter, const at::Tensor& gradient) {
+  const auto node = torch::autograd::impl::grad_accumulator(parameter);
+  (*node)({gradient});
+  for (const auto& hook : node->post_hooks()) (*hook)({}, {gradient});
+}
+
 bool GradientHook::is_intact() const {
   return parameter_.sizes() == sizes_ && torch::autograd::impl::try_get_grad_accumulator(parameter_) == accumulates_;
 }

@@ -20,6 +20,8 @@ class GradientHook : NotCopied {
 
   /// Whether a parameter that requires gradients has such a hook.
   static bool is_on(const at::Tensor& parameter);
+  /// Adds to the gradient of a parameter as backward does, with its hooks.
+  static void add(const at::Tensor& parameter, const at::Tensor& gradient);
   /// Whether it is still called: it is not where the parameter was given data of another size or type.
   bool is_intact() const;
 

@@ -81,6 +81,8 @@ class Layout {
   void visit_runs(int cell, const std::function<void(int64_t local, int64_t global, int64_t count)>& visit) const;
 
   bool operator==(const Layout&) const = default;
+  /// Copies have equal ids; another layout has another one as long as both live.
+  const void* id() const { return state_.id(); }
   /// "[4, 6] on {dp: 2, tp: 3}: dim 0 of 4 as 2, 2 over dp; tp copied"
   std::string to_string() const;
   /// One JSON object: shape, axes, ranks, the ranges of each cut dim's parts, and the kind along each other axis.

@@ -1,0 +1,105 @@
+#include "adjoin/movement/global_move.hpp"
+
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "adjoin/movement/linear_map.hpp"
+#include "adjoin/partition/move_plan.hpp"
+
+namespace adjoin {
+
+/// Where only the kind changes: one of the workers along some axes counts, those at coordinate 0.
+struct GlobalMove::OneCounts {
+  OneCounts(const Layout& from, const Layout& to, const std::vector<std::string>& axes, const Grid& grid)
+      : kinds{.name = "move", .layouts = std::pair(from, to), .group = grid.world()} {
+    counts = std::ranges::all_of(axes, [&](const std::string& axis) { return grid.coordinate(axis) == 0; });
+  }
+  at::Tensor kept(const at::Tensor& x) const { return counts ? x : at::zeros_like(x); }
+
+  MovedKinds kinds;
+  bool counts = true;
+};
+
+namespace {
+
+/// The axes whose kind is `kind` in one layout only, in the first of the two.
+std::vector<std::string> axes_of(Kind kind, const Layout& a, const Layout& b) {
+  std::vector<std::string> axes = a.axes(kind);
+  std::erase_if(axes, [&](const std::string& axis) { return b.kind(axis) == kind; });
+  return axes;
+}
+
+Layout replicated_along(Layout layout, const std::vector<std::string>& axes) {
+  for (const std::string& axis : axes) layout = layout.with_kind(axis, Kind::replicated);
+  return layout;
+}
+
+/// The elements of the largest piece.
+double largest_piece(const Layout& layout) {
+  double most = 1;
+  for (size_t dim = 0; dim < layout.cuts().size(); ++dim) {
+    const Split& split = layout.cuts()[dim].split;
+    int64_t largest = 0;
+    for (int part = 0; part < split.parts(); ++part) largest = std::max(largest, split.size(part));
+    most *= static_cast<double>(largest);
+  }
+  return most;
+}
+
+/// The elements that a worker sends in one direction.
+double sent(const Layout& from, const Layout& to) {
+  const MoveKind kind = kind_of_move(from, to);
+  double workers = 1;
+  for (const std::string& axis : kind.axes) workers *= from.grid().axis_size(axis);
+  const double others = (workers - 1) / workers;
+  switch (kind.way) {
+    case MoveKind::Way::local:
+      return 0;
+    case MoveKind::Way::all_reduce:
+      return 2 * others * largest_piece(to);
+    case MoveKind::Way::all_gather:
+      return others * largest_piece(to);
+    case MoveKind::Way::reduce_scatter:
+      return others * largest_piece(from);
+    case MoveKind::Way::exchange:
+      return std::max(largest_piece(from), largest_piece(to));
+  }
+  return 0;
+}
+
+}  // namespace
+
+GlobalMove::GlobalMove(const Layout& from, const Layout& to, const Grid& grid) {
+  const std::vector<std::string> copied = axes_of(Kind::copied, from, to), partial = axes_of(Kind::partial, to, from);
+  const Layout first = replicated_along(from, copied), last = replicated_along(to, partial);
+  if (!copied.empty() && grid.has_me()) before_ = std::make_shared<OneCounts>(from, first, copied, grid);
+  if (first != last) move_.emplace(first, last, grid);
+  if (!partial.empty() && grid.has_me()) after_ = std::make_shared<OneCounts>(last, to, partial, grid);
+}
+
+at::Tensor GlobalMove::operator()(const at::Tensor& x) const {
+  at::Tensor y = x;
+  if (before_)
+    y = apply({.forward = [](const at::Tensor& t) { return t; },
+               .adjoint = [one = before_](const at::Tensor& t) { return one->kept(t); },
+               .kinds = before_->kinds},
+              y);
+  if (move_) y = (*move_)(y);
+  if (after_)
+    y = apply({.forward = [one = after_](const at::Tensor& t) { return one->kept(t); },
+               .adjoint = [](const at::Tensor& t) { return t; },
+               .kinds = after_->kinds},
+              y);
+  return y;
+}
+
+double GlobalMove::cost(const Layout& from, const Layout& to) {
+  const Layout first = replicated_along(from, axes_of(Kind::copied, from, to));
+  const Layout last = replicated_along(to, axes_of(Kind::partial, to, from));
+  return first == last ? 0 : sent(first, last) + sent(last.dual(), first.dual());
+}
+
+}  // namespace adjoin

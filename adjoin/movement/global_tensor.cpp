@@ -1,0 +1,230 @@
+#include "adjoin/movement/global_tensor.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/movement/global_move.hpp"
+
+namespace adjoin {
+namespace {
+
+using torch::autograd::variable_list;
+
+/// From the gradient of a global tensor, which some other graph computed, to that of its piece.
+struct FromPiece final : torch::autograd::Node {
+  FromPiece(Layout layout, std::shared_ptr<GlobalGrid> home) : layout(std::move(layout)), home(std::move(home)) {}
+  variable_list apply(variable_list&& gradients) override {
+    if (!gradients[0].defined()) return {at::Tensor()};
+    return {moved(gradients[0], home->dual(layout), *home)};
+  }
+  Layout layout;
+  std::shared_ptr<GlobalGrid> home;
+};
+
+/// From the gradient of a piece to that of the global tensor: of a leaf, or of a tensor between which and its piece a hook or a
+/// function of the user stands.
+struct ToPiece final : torch::autograd::Node {
+  ToPiece(Layout layout, std::shared_ptr<GlobalGrid> home, const at::Tensor& piece)
+      : layout(std::move(layout)), home(std::move(home)), sizes(piece.sizes().vec()), options(piece.options()) {}
+  variable_list apply(variable_list&& gradients) override {
+    // A worker whose operation has no elements may have no gradient where others have one.
+    if (!gradients[0].defined()) gradients[0] = at::zeros(sizes, options);
+    return {global(gradients[0], home->dual(layout), home)};
+  }
+  Layout layout;
+  std::shared_ptr<GlobalGrid> home;
+  std::vector<int64_t> sizes;
+  at::TensorOptions options;
+};
+
+void link(const at::Tensor& global, const at::Tensor& local) {
+  GlobalPiece& piece = piece_of(global);
+  auto node = c10::make_intrusive<FromPiece>(piece.layout, piece.home);
+  node->add_next_edge(torch::autograd::impl::gradient_edge(local));
+  const uint32_t input = node->add_input_metadata(global);
+  piece.node = node.get();
+  c10::TensorImpl* impl = global.unsafeGetTensorImpl();
+  impl->set_autograd_meta(std::make_unique<torch::autograd::AutogradMeta>(
+      impl, /*requires_grad=*/false, torch::autograd::Edge(std::move(node), input)));
+}
+
+/// The strides of a global tensor mirror those of its piece, in the order of dims, gaps and expanded dims: so is_contiguous,
+/// contiguous and view say what holds for the piece.
+std::vector<int64_t> strides_like(const at::Tensor& local, const std::vector<int64_t>& shape) {
+  std::vector<size_t> order(shape.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto stride_of = [&](size_t dim) { return local.stride(static_cast<int64_t>(dim)); };
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return stride_of(a) > stride_of(b); });
+  std::vector<int64_t> strides(shape.size());
+  int64_t step = 1, here = 1;
+  for (auto dim = order.rbegin(); dim != order.rend(); ++dim) {
+    const int64_t size = local.size(static_cast<int64_t>(*dim)), stride = stride_of(*dim);
+    if (stride == 0 && size > 1) continue;  // expanded
+    if (stride > here && size > 1) step *= 2;
+    strides[*dim] = step;
+    step *= std::max<int64_t>(1, shape[*dim]);
+    here = std::max(here, stride * size);
+  }
+  return strides;
+}
+
+void check_piece(const DistributedTensor& x) {
+  require(!is_global(x.local), "global: expected a plain tensor as a piece, got a global one");
+  const int rank = x.grid.world().rank();
+  require(x.local.sizes() == x.layout.shape_on(rank), [&] {
+    return "global: expected a piece of shape " + shape_text(x.layout.shape_on(rank)) + ", got " +
+           shape_text(x.local.sizes().vec()) + "; the layout is " + x.layout.to_string();
+  });
+}
+
+}  // namespace
+
+c10::intrusive_ptr<c10::BackendMeta> GlobalPiece::clone(const c10::intrusive_ptr<c10::BackendMeta>&) const {
+  const c10::impl::ExcludeDispatchKeyGuard only_the_alias(kIntercepted);  // keeps a mark
+  return c10::make_intrusive<GlobalPiece>(local.detach(), layout, home);
+}
+
+std::shared_ptr<GlobalGrid> global_grid(const Grid& grid) {
+  thread_local std::vector<std::weak_ptr<GlobalGrid>> known;
+  std::erase_if(known, [](const auto& other) { return other.expired(); });
+  for (const auto& other : known)
+    if (auto same = other.lock(); same != nullptr && same->grid.shape() == grid.shape() &&
+                                  std::ranges::equal(same->grid.world().world_ranks(), grid.world().world_ranks()))
+      return same;
+  auto made = std::make_shared<GlobalGrid>(grid);
+  known.push_back(made);
+  return made;
+}
+
+Layout GlobalGrid::interned(const Layout& layout) {
+  for (const Layout& known : layouts_)
+    if (known == layout) return known;
+  if (layouts_.size() == kKept) layouts_.clear();
+  layouts_.push_back(layout);
+  return layout;
+}
+
+Layout GlobalGrid::dual(const Layout& layout) {
+  const auto found = duals_.find(layout.id());
+  if (found != duals_.end()) return found->second.second;
+  if (duals_.size() == kKept) duals_.clear();
+  return duals_.emplace(layout.id(), std::pair(layout, interned(layout.dual()))).first->second.second;
+}
+
+const GlobalMove& GlobalGrid::move_between(const Layout& from, const Layout& to) {
+  if (moves_.size() == kKept) moves_.clear();
+  const auto found = moves_.find({from.id(), to.id()});
+  if (found != moves_.end()) return found->second.move;
+  return moves_.emplace(std::pair(from.id(), to.id()), PreparedMove{from, to, GlobalMove(from, to, grid)})
+      .first->second.move;
+}
+
+at::Tensor moved(const at::Tensor& x, const Layout& to, GlobalGrid& home, std::optional<at::ScalarType> type) {
+  const auto cast = [&](const at::Tensor& t) { return type ? t.to(*type) : t; };
+  if (!is_global(x)) {
+    const Layout from = home.everywhere(x.sizes().vec());
+    return from == to ? cast(x) : home.move_between(from, home.interned(to))(cast(x));
+  }
+  GlobalPiece& piece = piece_of(x);
+  if (piece.layout == to) return cast(read_piece(x));
+  const GlobalMove& move = home.move_between(piece.layout, home.interned(to));
+  if (x.is_leaf() && x.requires_grad())  // which keeps no move, as its memory changes by itself
+    return move.only_counts_once() ? cast(read_piece(x, to)) : move(cast(read_piece(x)));
+  const at::Tensor here = read_piece(x);
+  if (const auto& last = piece.last_moved;
+      last && last->layout == to && last->from.is_same(here) && last->version == here._version() &&
+      last->to.scalar_type() == type.value_or(here.scalar_type()) &&
+      (!c10::GradMode::is_enabled() || last->to.requires_grad() == here.requires_grad()))
+    return last->to;
+  const at::Tensor result = move(cast(here));
+  piece.last_moved = {to, here, result, here._version()};
+  return result;
+}
+
+at::Tensor global(const at::Tensor& local, const Layout& layout, std::shared_ptr<GlobalGrid> home) {
+  const c10::DispatchKeySet keys = local.key_set() | c10::DispatchKeySet(kIntercepted);
+  auto impl = c10::make_intrusive<c10::TensorImpl>(keys, local.dtype(), local.device());
+  if (local.is_contiguous() || local.dim() != layout.dims())
+    impl->set_sizes_contiguous(layout.shape());
+  else
+    impl->set_sizes_and_strides(layout.shape(), strides_like(local, layout.shape()));
+  impl->release_storage_and_set_meta_custom_data_ptr_error_msg_(
+      "this is a piece of a global tensor; take local_of(x).local, or whole(x)");
+  impl->set_backend_meta(c10::make_intrusive<GlobalPiece>(local, layout, std::move(home)));
+  at::Tensor result(std::move(impl));
+  if (local.requires_grad()) link(result, local);
+  return result;
+}
+
+at::Tensor global(const DistributedTensor& x) {
+  check_piece(x);
+  const auto home = global_grid(x.grid);
+  return global(x.local, home->interned(x.layout), home);
+}
+
+at::Tensor read_piece(const at::Tensor& global, const Layout& read) {
+  GlobalPiece& piece = piece_of(global);
+  const auto* meta = torch::autograd::impl::get_autograd_meta(global);
+  if (meta == nullptr || !c10::GradMode::is_enabled()) return piece.local;
+  const bool is_leaf = !meta->grad_fn_;
+  if (is_leaf && !meta->requires_grad_) return piece.local;
+  const bool is_watched = !meta->hooks_.empty() || meta->cpp_hooks_list_ != nullptr || meta->retains_grad_ > 0;
+  if (!is_leaf && meta->grad_fn_.get() == piece.node && !is_watched) return piece.local;
+  auto node = c10::make_intrusive<ToPiece>(read, piece.home, piece.local);
+  node->add_next_edge(torch::autograd::impl::gradient_edge(global));
+  at::Tensor alias;
+  {
+    const c10::impl::ExcludeDispatchKeyGuard only_the_alias(kIntercepted);  // keeps a mark
+    alias = piece.local.detach();
+  }
+  torch::autograd::create_gradient_edge(alias, node);
+  return alias;
+}
+
+DistributedTensor local_of(const at::Tensor& x) {
+  require(is_global(x), "local_of: expected a global tensor, got a plain one");
+  const GlobalPiece& piece = piece_of(x);
+  return {read_piece(x), piece.layout, piece.home->grid, piece.home->step};
+}
+
+at::Tensor whole(const at::Tensor& x) {
+  if (!is_global(x)) return x;
+  const GlobalPiece& piece = piece_of(x);
+  return moved(x, piece.home->everywhere(piece.layout.shape()), *piece.home);
+}
+
+void lay_out(at::Tensor& parameter, const DistributedTensor& piece) {
+  require(parameter.sizes() == piece.layout.shape() && parameter.dtype() == piece.local.dtype(), [&] {
+    return "lay_out: expected a parameter of shape " + shape_text(piece.layout.shape()) + " and type " +
+           std::string(piece.local.dtype().name()) + ", got " + shape_text(parameter.sizes().vec()) + " and " +
+           std::string(parameter.dtype().name());
+  });
+  check_piece(piece);
+  const auto home = global_grid(piece.grid);
+  parameter.set_data(global(piece.local.detach(), home->interned(piece.layout), home));
+}
+
+void was_written(const at::Tensor& global, const at::Tensor& local) {
+  GlobalPiece& piece = piece_of(global);
+  if (local.requires_grad()) {
+    piece.local = local;
+    link(global, local);
+  }
+  global.unsafeGetTensorImpl()->bump_version();
+}
+
+bool is_trained_leaf(const at::Tensor& tensor) {
+  return c10::GradMode::is_enabled() && tensor.is_leaf() && tensor.requires_grad();
+}
+
+}  // namespace adjoin

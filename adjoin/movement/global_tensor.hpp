@@ -1,0 +1,129 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <any>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "adjoin/movement/distributed_tensor.hpp"
+#include "adjoin/movement/global_move.hpp"
+#include "adjoin/movement/intercept.hpp"
+#include "adjoin/partition/grid.hpp"
+#include "adjoin/partition/layout.hpp"
+
+namespace torch::autograd {
+struct Node;
+}
+
+namespace adjoin {
+
+// A global tensor is an at::Tensor whose sizes are those of the whole and whose memory is this worker's piece; its layout says where
+// the rest is. LibTorch gives each operation on it to a rule (nn/rules), which runs it on the pieces and moves what must move. So
+// code that was written for one worker runs on any layout, and its gradients are global tensors too.
+//
+// What reads memory past the operations of LibTorch is refused: data_ptr, accessors, storage, torch::save, printing.
+
+/// A distributed tensor as a global one. Differentiable; of no further cost.
+at::Tensor global(const DistributedTensor& x);
+
+/// What a global tensor stands for. Differentiable. Throws: InvalidArgument for a plain tensor
+DistributedTensor local_of(const at::Tensor& x);
+
+/// A plain tensor with all elements, on every worker of the grid; a plain tensor as it is. Differentiable.
+/// Cost: a move from x's layout
+at::Tensor whole(const at::Tensor& x);
+
+/// A parameter or a buffer of a module becomes the global tensor of which `piece` is this worker's piece, in place: the module's
+/// members and all other handles follow. It stays a leaf, and keeps whether it requires a gradient.
+/// Throws: InvalidArgument where the shape or the type differs, or `piece` is not a plain piece of the layout
+void lay_out(at::Tensor& parameter, const DistributedTensor& piece);
+
+/// What this worker knows of all global tensors on one grid, which share it.
+class GlobalGrid {
+ public:
+  explicit GlobalGrid(Grid grid) : grid(std::move(grid)), rank(this->grid.world().rank()) {}
+
+  /// The layout, so that equal layouts have equal ids.
+  Layout interned(const Layout& layout);
+  /// The move between two layouts, prepared at its first use.
+  const GlobalMove& move_between(const Layout& from, const Layout& to);
+  /// The layout of the gradients of tensors of a layout.
+  Layout dual(const Layout& layout);
+  /// The layout of a tensor that all workers have.
+  Layout everywhere(std::vector<int64_t> shape) { return interned(Layout(grid.shape(), std::move(shape))); }
+
+  const Grid grid;
+  const int rank;
+  std::optional<Step> step = {};   ///< of random operations, which are refused without one
+  int64_t drawn = 0;               ///< random operations since the step began
+  bool strict = false;             ///< whether an operation without a rule is refused
+  std::set<std::string> gathered;  ///< operations without a rule that were told
+  std::any prepared;               ///< what nn/rules keeps; nothing in it holds a global tensor
+
+ private:
+  static constexpr size_t kKept = 4096;
+  // What has the ids of layouts as keys keeps these layouts, so that no other layout gets an id meanwhile.
+  std::vector<Layout> layouts_;
+  std::map<const void*, std::pair<Layout, Layout>> duals_;
+  struct PreparedMove {
+    Layout from, to;
+    GlobalMove move;
+  };
+  std::map<std::pair<const void*, const void*>, PreparedMove> moves_;
+};
+
+/// The one of this thread for a grid; made by the first global tensor on it, and gone with the last.
+std::shared_ptr<GlobalGrid> global_grid(const Grid& grid);
+
+/// What a global tensor has in the place of memory.
+struct GlobalPiece final : c10::BackendMeta {
+  GlobalPiece(at::Tensor local, Layout layout, std::shared_ptr<GlobalGrid> home)
+      : local(std::move(local)), layout(std::move(layout)), home(std::move(home)) {}
+  /// For `.data()` and set_data.
+  c10::intrusive_ptr<c10::BackendMeta> clone(const c10::intrusive_ptr<c10::BackendMeta>& self) const override;
+
+  at::Tensor local;
+  Layout layout;
+  std::shared_ptr<GlobalGrid> home;
+  const torch::autograd::Node* node = nullptr;  // which leads from the global tensor's gradient to that of `local`
+  /// What `local` was last moved to. So several operations that read it alike cost one move each way.
+  struct Moved {
+    Layout layout;
+    at::Tensor from, to;
+    int64_t version;  // of `from`
+  };
+  std::optional<Moved> last_moved;
+};
+
+/// The piece of a tensor that is_global.
+inline GlobalPiece& piece_of(const at::Tensor& global) {
+  return *static_cast<GlobalPiece*>(global.unsafeGetTensorImpl()->get_backend_meta());
+}
+
+/// A new global tensor. If `local` requires a gradient, the result leads to it.
+at::Tensor global(const at::Tensor& local, const Layout& layout, std::shared_ptr<GlobalGrid> home);
+
+/// The tensor that an operation computes with, in autograd's graph: of the layout `read`, which differs from x's own at most in
+/// replicated instead of copied, and only for a leaf.
+at::Tensor read_piece(const at::Tensor& global, const Layout& read);
+inline at::Tensor read_piece(const at::Tensor& global) {
+  return read_piece(global, piece_of(global).layout);
+}
+
+/// After an operation has written to the piece of `global`: its gradient leads to the result's.
+void was_written(const at::Tensor& global, const at::Tensor& local);
+
+/// The piece of a tensor in another layout: of a global tensor, or of a plain one, which all workers have; first cast, if a type is
+/// given. Differentiable.
+at::Tensor moved(const at::Tensor& x, const Layout& to, GlobalGrid& home, std::optional<at::ScalarType> type = {});
+
+/// Whether a tensor is a leaf that requires a gradient, and so must not be written while gradients are recorded.
+bool is_trained_leaf(const at::Tensor& tensor);
+
+}  // namespace adjoin

@@ -1,0 +1,43 @@
+#include "adjoin/movement/intercept.hpp"
+
+#include <torch/library.h>
+
+#include <atomic>
+
+#include "adjoin/base/error.hpp"
+
+namespace adjoin {
+namespace {
+
+std::atomic<CarryOut> global_operations = nullptr;
+
+bool has_global(const torch::jit::Stack& stack, size_t arguments) {
+  bool any = false;
+  for (size_t i = stack.size() - arguments; i < stack.size() && !any; ++i)
+    for_each_tensor(stack[i], [&](const at::Tensor& tensor) { any = any || is_global(tensor); });
+  return any;
+}
+
+/// Each operation with a tensor that has the key comes here first.
+void intercept(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  if (!has_global(*stack, operation.schema().arguments().size())) return carry_out_marked(operation, keys, stack);
+  const CarryOut carry_out = global_operations;
+  require(carry_out != nullptr, "an operation on a global tensor: expected a program that is linked with adjoin's nn");
+  carry_out(operation, keys, stack);
+}
+
+TORCH_LIBRARY_IMPL(_, DeferredInit, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&intercept>());
+}
+
+}  // namespace
+
+void set_global_operations(CarryOut carry_out) {
+  global_operations = carry_out;
+}
+
+c10::DispatchKeySet below_intercepted(c10::DispatchKeySet keys) {
+  return keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kIntercepted);
+}
+
+}  // namespace adjoin

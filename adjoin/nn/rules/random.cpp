@@ -1,0 +1,33 @@
+#include "adjoin/base/error.hpp"
+#include "adjoin/nn/distributed/dropout.hpp"
+#include "adjoin/nn/rules/operation.hpp"
+
+namespace adjoin::nn::rules {
+namespace {
+
+/// Masks are drawn by the step and the number of random operations since it began: they are the same in every layout.
+template <class Layer>
+std::vector<Way> dropout(const Operation& operation) {
+  const double p = operation.arguments[1].toDouble();
+  const Layout x = operation.operands[0].layout;
+  Way way{.reads = {x}, .makes = {x}};
+  if (!operation.arguments[2].toBool() || p == 0) return {std::move(way)};
+  way.kernel = [p, x, name = operation.name(), home = &operation.home](c10::ArrayRef<c10::IValue> arguments) {
+    require(home->step.has_value(), [&] {
+      return name + ": expected a step by which to draw; call forward of what distribute returned, or its begin";
+    });
+    Step step = *home->step;
+    step.training = true;
+    Layer layer(DropoutOptions(p), "operation " + std::to_string(home->drawn++));
+    return std::vector<at::Tensor>{layer.forward({arguments[0].toTensor(), x, home->grid, step}).local};
+  };
+  return {std::move(way)};
+}
+
+}  // namespace
+
+Table random_rules() {
+  return {{{"dropout"}, dropout<DropoutImpl>}, {{"feature_dropout"}, dropout<ChannelDropoutImpl>}};
+}
+
+}  // namespace adjoin::nn::rules

@@ -1,0 +1,374 @@
+#include <ATen/autocast_mode.h>
+#include <c10/util/SmallVector.h>
+
+#include <bit>
+#include <iostream>
+#include <unordered_map>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/nn/distributed/linked.hpp"
+#include "adjoin/nn/rules/operation.hpp"
+
+namespace adjoin::nn::rules {
+namespace {
+
+struct Known {
+  Rule rule = nullptr;
+  bool is_product = false;
+};
+
+/// The rule of each operator that has one.
+const Known* known_rule(const c10::OperatorHandle& handle) {
+  static const auto all = [] {
+    std::unordered_map<c10::OperatorHandle, Known> rules;
+    for (const Table& table :
+         {product_rules(), view_rules(), part_rules(), reduction_rules(), row_rules(), layer_rules(), random_rules()})
+      for (const Named& named : table)
+        for (const std::string name : named.operators) {
+          const size_t dot = name.find('.');
+          const auto found = c10::Dispatcher::singleton().findSchema(
+              {"aten::" + name.substr(0, dot), dot == std::string::npos ? "" : name.substr(dot + 1)});
+          require(found.has_value(), [&] { return "rules: LibTorch has no operator aten::" + name; });
+          rules.emplace(*found, Known{named.rule, named.is_product});
+        }
+    return rules;
+  }();
+  static const Known elementwise{pointwise};
+  if (const auto found = all.find(handle); found != all.end()) return &found->second;
+  return handle.hasTag(at::Tag::pointwise) ? &elementwise : nullptr;
+}
+
+/// What distinguishes one call of an operator from another for its rule. Numbers that users pass as such (at::Scalar) do not.
+class Key {
+ public:
+  explicit Key(const c10::FunctionSchema& schema) { add(&schema); }
+  void add(const void* pointer) { add(reinterpret_cast<uint64_t>(pointer)); }
+  void add(uint64_t word) {
+    words_.push_back(word);
+    hash_ = (hash_ ^ word) * 0x9E3779B97F4A7C15;
+    hash_ ^= hash_ >> 29;
+  }
+  void add(const at::Tensor& tensor) {
+    if (is_global(tensor)) return add(piece_of(tensor).layout.id());
+    add(uint64_t{2} +
+        (tensor.defined() ? 2 * static_cast<uint64_t>(tensor.dim()) + tensor.requires_grad() : ~uint64_t{0}));
+    if (tensor.defined())
+      for (const int64_t size : tensor.sizes()) add(static_cast<uint64_t>(size));
+  }
+  void add(const c10::IValue& value) {
+    if (value.isTensor()) return add(value.toTensor());
+    if (value.isInt()) return add(static_cast<uint64_t>(value.toInt()));
+    if (value.isBool()) return add(static_cast<uint64_t>(value.toBool()));
+    if (value.isDouble()) return add(std::bit_cast<uint64_t>(value.toDouble()));
+    if (value.isString()) return add(std::hash<std::string_view>()(value.toStringView()));
+    if (value.isList()) {
+      add(value.toListRef().size());
+      for (const c10::IValue& item : value.toListRef()) add(item);
+      return;
+    }
+    add(static_cast<uint64_t>(value.isNone()));
+  }
+  bool operator==(const Key& other) const { return hash_ == other.hash_ && words_ == other.words_; }
+  struct Hash {
+    size_t operator()(const Key& key) const { return key.hash_; }
+  };
+
+ private:
+  c10::SmallVector<uint64_t, 24> words_;
+  uint64_t hash_ = 0;
+};
+
+/// The way of one call, prepared.
+struct Prepared {
+  std::vector<Layout> operands;              // whose ids are in the key, kept so that no other layout gets them
+  std::optional<Way> way;                    // none: the operands are gathered
+  std::vector<std::vector<int64_t>> shapes;  // of what this worker makes
+  bool links = false;                        // some worker reads or makes nothing
+};
+
+using Cache = std::unordered_map<Key, Prepared, Key::Hash>;
+
+Cache& cache_of(GlobalGrid& home) {
+  constexpr size_t kKept = 8192;
+  if (!home.prepared.has_value()) home.prepared = std::make_shared<Cache>();
+  Cache& cache = *std::any_cast<std::shared_ptr<Cache>&>(home.prepared);
+  if (cache.size() == kKept) cache.clear();
+  return cache;
+}
+
+/// A tensor without dims and gradient is a number, which all have.
+bool is_number(const at::Tensor& tensor) {
+  return !is_global(tensor) && tensor.dim() == 0 && !tensor.requires_grad();
+}
+
+/// One call of an operator whose arguments are on the stack.
+class Call {
+ public:
+  Call(const c10::OperatorHandle& handle, Stack* stack)
+      : handle_(handle),
+        schema_(handle.schema()),
+        stack_(*stack),
+        count_(schema_.arguments().size()),
+        first_(stack->size() - count_) {
+    for (size_t i = 0; i < count_; ++i)
+      for_each_tensor(argument(i), [&](const at::Tensor& tensor) {
+        if (!is_global(tensor)) return;
+        const auto& home = piece_of(tensor).home;
+        if (home_ == nullptr) home_ = home;
+        require(home == home_, [&] {
+          return schema_.name() + ": expected global tensors on one grid, got some on " +
+                 home_->grid.shape().to_string() + " and on " + home->grid.shape().to_string();
+        });
+      });
+    if (count_ > 0 && writes(0)) {
+      self_ = argument(0).isTensor() ? argument(0).toTensor() : at::Tensor();
+      require(!self_.defined() || !is_trained_leaf(self_), [&] {
+        return schema_.name() + ": expected no leaf that requires a gradient, as it would be written in place";
+      });
+    }
+  }
+
+  void run(const Known* known) {
+    if (known == nullptr || (self_.defined() && !is_global(self_))) {
+      sum_up_self();
+      return gather();
+    }
+    Key key(schema_);
+    for (size_t i = 0; i < count_; ++i)
+      if (schema_.arguments()[i].type()->kind() != c10::TypeKind::NumberType) key.add(argument(i));
+    Cache& cache = cache_of(*home_);
+    auto found = cache.find(key);
+    if (found == cache.end()) found = cache.emplace(std::move(key), prepared(known->rule)).first;
+    if (!found->second.way) return sum_up_self() ? run(known) : gather();
+    carry_out(found->second, known->is_product);
+  }
+
+  /// Computes with whole tensors on all workers.
+  void gather() {
+    tell();
+    for (size_t i = 0; i < count_; ++i)
+      if (!(i == 0 && self_.defined() && !is_global(self_)))
+        replace(i, [](const at::Tensor& tensor) { return whole(tensor); });
+    const at::Tensor self = self_;
+    handle_.callBoxed(&stack_);
+    if (self.defined() && !is_global(self)) return;
+    if (self.defined()) {
+      const GlobalPiece& piece = piece_of(self);
+      const at::Tensor result = stack_[first_].toTensor(), local = read_piece(self);
+      const Layout from = home_->everywhere(result.sizes().vec());
+      require(from.shape() == piece.layout.shape(),
+              [&] { return schema_.name() + ": a global tensor cannot be resized"; });
+      local.copy_(home_->move_between(from, home_->interned(summed_up(piece.layout)))(result));
+      was_written(self, local);
+      stack_[first_] = self;
+      return;
+    }
+    for (size_t i = first_; i < stack_.size(); ++i)
+      replace(i - first_,
+              [&](const at::Tensor& tensor) { return global(tensor, home_->everywhere(tensor.sizes().vec()), home_); });
+  }
+
+ private:
+  c10::IValue& argument(size_t i) { return stack_[first_ + i]; }
+  bool writes(size_t i) const {
+    const c10::AliasInfo* alias = schema_.arguments()[i].alias_info();
+    return alias != nullptr && alias->isWrite();
+  }
+
+  /// Replaces each tensor of an argument.
+  template <class Make>
+  void replace(size_t i, const Make& make) {
+    c10::IValue& value = argument(i);
+    if (value.isTensor()) {
+      if (value.toTensor().defined()) value = make(value.toTensor());
+    } else if (value.isTensorList()) {
+      std::vector<at::Tensor> tensors = value.toTensorVector();
+      for (at::Tensor& tensor : tensors)
+        if (tensor.defined()) tensor = make(tensor);
+      value = std::move(tensors);
+    } else if (value.isList() && value.toList().elementType()->kind() == c10::TypeKind::OptionalType) {
+      c10::List<std::optional<at::Tensor>> tensors;
+      for (const c10::IValue& item : value.toListRef())
+        tensors.push_back(item.isTensor() && item.toTensor().defined() ? std::optional(make(item.toTensor()))
+                                                                       : std::nullopt);
+      value = std::move(tensors);
+    }
+  }
+
+  /// Takes the sums of a tensor that is to be written where they are open. Returns whether there were any.
+  bool sum_up_self() {
+    if (!is_global(self_) || piece_of(self_).layout.axes(Kind::partial).empty()) return false;
+    GlobalPiece& piece = piece_of(self_);
+    require(piece.local.storage().use_count() == 1, [&] {
+      return schema_.name() +
+             ": expected a tensor of its own memory, as it is written where a sum over workers is not yet taken";
+    });
+    const Layout layout = home_->interned(summed_up(piece.layout));
+    const at::Tensor sum = moved(self_, layout, *home_);
+    piece.last_moved.reset();
+    piece.layout = layout;
+    piece.local = sum;
+    was_written(self_, sum);
+    return true;
+  }
+
+  Prepared prepared(Rule rule) {
+    Operation operation{handle_, c10::ArrayRef<c10::IValue>(&stack_[first_], count_), {}, *home_, self_.defined()};
+    for (size_t i = 0; i < count_; ++i)
+      for_each_tensor(argument(i), [&](const at::Tensor& tensor) {
+        if (!tensor.defined() || is_number(tensor)) return;
+        const bool is_plain = !is_global(tensor);
+        operation.operands.push_back({is_plain ? home_->everywhere(tensor.sizes().vec()) : piece_of(tensor).layout, i,
+                                      is_plain && !tensor.requires_grad()});
+      });
+    std::optional<Way> best;
+    double least = 0;
+    for (Way& way : rule(operation)) {
+      if (operation.is_in_place && !writes_where_it_lies(operation, way)) continue;
+      // A worker computes some elements in the time in which it sends one.
+      constexpr double kComputed = 0.1;
+      double cost = kComputed * way.work;
+      for (size_t i = 0; i < operation.operands.size(); ++i)
+        if (!operation.operands[i].is_constant) cost += GlobalMove::cost(operation.operands[i].layout, way.reads[i]);
+      if (best && cost >= least) continue;
+      best = std::move(way);
+      least = cost;
+    }
+    Prepared result{{}, std::move(best), {}, false};
+    for (const Operand& operand : operation.operands) result.operands.push_back(operand.layout);
+    if (!result.way) return result;
+    for (Layout& layout : result.way->reads) layout = home_->interned(layout);
+    for (Layout& layout : result.way->makes) {
+      layout = home_->interned(layout);
+      result.shapes.push_back(layout.shape_on(home_->rank));
+    }
+    for (const auto* layouts : {&result.way->reads, &result.way->makes})
+      for (const Layout& layout : *layouts) result.links = result.links || leaves_some_out(layout, home_->grid);
+    return result;
+  }
+  static bool writes_where_it_lies(const Operation& operation, const Way& way) {
+    return way.reads[0] == operation.operands[0].layout && way.makes[0] == way.reads[0];
+  }
+
+  void carry_out(const Prepared& prepared, bool is_product) {
+    const Way& way = *prepared.way;
+    const std::optional<at::ScalarType> type = is_product ? autocast_type() : std::nullopt;
+    const bool links = prepared.links && !self_.defined() && schema_.returns()[0].alias_info() == nullptr;
+    std::vector<at::Tensor> pieces;  // where they are needed
+    size_t operand = 0;
+    for (size_t i = 0; i < count_; ++i)
+      replace(i, [&](const at::Tensor& tensor) {
+        if (is_number(tensor)) return tensor;
+        const Layout& read = way.reads[operand++];
+        const bool casts = type && tensor.scalar_type() == at::kFloat;
+        const bool stays = !casts && is_global(tensor) && piece_of(tensor).layout.id() == read.id();
+        at::Tensor piece = stays ? read_piece(tensor) : moved(tensor, read, *home_, casts ? type : std::nullopt);
+        if (links) pieces.push_back(piece);
+        return piece;
+      });
+    for (const auto& [place, value] : way.arguments) argument(place) = value;
+    if (way.kernel)
+      put(way.kernel(c10::ArrayRef<c10::IValue>(&stack_[first_], count_)));
+    else
+      handle_.callBoxed(&stack_);
+    if (self_.defined()) {
+      was_written(self_, stack_[first_].toTensor());
+      stack_[first_] = self_;
+      return;
+    }
+    size_t result = 0;
+    for (size_t i = first_; i < stack_.size(); ++i)
+      replace(i - first_, [&](const at::Tensor& local) {
+        const size_t here = result++;
+        require(here < way.makes.size() && local.sizes() == prepared.shapes[here], [&] {
+          return schema_.name() + ": its rule expects a piece of shape " +
+                 (here < way.makes.size() ? shape_text(prepared.shapes[here]) : "none") + ", got " +
+                 shape_text(local.sizes().vec());
+        });
+        // So that all workers take part in what moves backward.
+        // A copy, as what it would return could not be written in place.
+        return global(links && local.is_floating_point() ? linked(local, pieces).clone() : local, way.makes[here],
+                      home_);
+      });
+  }
+
+  /// Puts the results of a kernel in the place of the arguments.
+  void put(std::vector<at::Tensor> results) {
+    torch::jit::drop(stack_, count_);
+    if (schema_.returns().size() == 1 && schema_.returns()[0].type()->kind() == c10::TypeKind::ListType)
+      stack_.emplace_back(std::move(results));
+    else
+      for (at::Tensor& result : results) stack_.emplace_back(std::move(result));
+  }
+
+  static std::optional<at::ScalarType> autocast_type() {
+    if (!at::autocast::is_autocast_enabled(at::kCPU)) return std::nullopt;
+    return at::autocast::get_autocast_dtype(at::kCPU);
+  }
+
+  /// Says once that an operation has no rule, unless it asks for a number.
+  void tell() {
+    static const std::set<std::string> kOfNumbers{"aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero"};
+    if (kOfNumbers.contains(schema_.name())) return;
+    int64_t bytes = 0;
+    for (size_t i = 0; i < count_; ++i)
+      for_each_tensor(argument(i), [&](const at::Tensor& tensor) {
+        if (is_global(tensor)) bytes += tensor.numel() * static_cast<int64_t>(tensor.element_size());
+      });
+    require(!home_->strict, [&] { return schema_.name() + ": there is no rule for it, and gathering was forbidden"; });
+    std::string name = schema_.name();
+    if (!schema_.overload_name().empty()) name += "." + schema_.overload_name();
+    if (home_->gathered.insert(name).second && home_->rank == 0)
+      std::cerr << "adjoin: " << name << " has no rule for these layouts; its operands are gathered, " << bytes
+                << " bytes, and all workers compute it\n";
+  }
+
+  const c10::OperatorHandle& handle_;
+  const c10::FunctionSchema& schema_;
+  Stack& stack_;
+  const size_t count_, first_;
+  std::shared_ptr<GlobalGrid> home_;
+  at::Tensor self_;  // that is written in place
+};
+
+void carry_out(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
+  const Known* known = known_rule(handle);
+  if (known == nullptr && handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) {
+    // Its parts come here one by one.
+    handle.redispatchBoxed(below_intercepted(keys), stack);
+    return;
+  }
+  Call(handle, stack).run(known);
+}
+
+}  // namespace
+
+const Operand* Operation::operand(size_t argument) const {
+  for (const Operand& operand : operands)
+    if (operand.argument == argument) return &operand;
+  return nullptr;
+}
+
+const std::vector<int64_t>& Operation::shape(size_t argument) const {
+  return operand(argument)->layout.shape();
+}
+
+std::vector<int64_t> Operation::integers(size_t argument) const {
+  const c10::IValue& value = arguments[argument];
+  if (value.isNone()) return {};
+  if (value.isInt()) return {value.toInt()};
+  std::vector<int64_t> numbers;
+  for (const c10::IValue& item : value.toListRef()) numbers.push_back(item.toInt());
+  return numbers;
+}
+
+int64_t Operation::dim(size_t argument, int64_t dims) const {
+  const int64_t dim = integer(argument);
+  return dim < 0 ? dim + dims : dim;
+}
+
+}  // namespace adjoin::nn::rules
+
+/// The linker is told to request this name (CMakeLists.txt), so that every program that links adjoin contains it.
+extern "C" const bool adjoin_rules_are_known;
+const bool adjoin_rules_are_known = (adjoin::set_global_operations(adjoin::nn::rules::carry_out), true);

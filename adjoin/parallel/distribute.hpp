@@ -1,0 +1,120 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "adjoin/movement/forward_pass.hpp"
+#include "adjoin/nn/parameter.hpp"
+#include "adjoin/partition/grid.hpp"
+
+namespace adjoin::parallel {
+
+/// How one dim of a tensor is cut, as text:
+///
+///     "outputs over tp"                     dim 0, in balanced parts
+///     "inputs over tp by 64"                dim 1, in units of 64: heads stay whole
+///     "outputs over tp in 3 parts by 64"    dim 0 is three parts one after another, each of which is cut so: a fused q, k, v
+///     "dim 2 over x, dim 3 over y"
+///
+/// Names of dims: of weights "outputs" 0 and "inputs" 1, "words" 0 and "features" 1, "channels" 0 is "outputs"; of inputs
+/// "samples" 0 and "tokens" 1. `over` takes several axes: "samples over dp and ep".
+using CutText = std::string;
+
+/// Where the weights of a module are cut, and its inputs. What no cut names is whole on every worker.
+struct Cuts {
+  /// Patterns of parameters' names, in which `*` stands for any text, and how what they name is cut. A dim that a parameter does not
+  /// have is not cut: "blocks.*.down.*" names a bias too, which has no inputs.
+  std::vector<std::pair<std::string, CutText>> weights;
+  /// For the first, second, … tensor that `Distributed::forward` gets.
+  std::vector<CutText> inputs = {};
+};
+
+/// The layout of a tensor of this shape: whole along the axes that cut nothing, with `kind` there.
+/// Throws: InvalidArgument for a text that says something else, an axis that the grid lacks or that is named twice, or a dim that is
+///         cut twice
+Layout cut_layout(const CutText& cut, const std::vector<int64_t>& shape, const GridShape& grid, Kind kind);
+
+/// A module whose parameters and buffers are global tensors, so that its code, which stays as it is, runs on all workers of a grid.
+class Distributed {
+ public:
+  /// The parameters and buffers become those of the module on rank 0, in place, on the layouts of the cuts. All workers of the grid
+  /// call it with modules of the same names, shapes and types. The module must outlive this object.
+  /// Throws: InvalidArgument, on all workers and before anything moves, for a pattern that names no weight, for a weight that two
+  ///         patterns cut differently, and as cut_layout
+  /// Cost:   a move of each tensor from rank 0
+  Distributed(torch::nn::Module& module, const Grid& grid, Cuts cuts);
+  ~Distributed();
+  Distributed(Distributed&&) noexcept;
+  Distributed& operator=(Distributed&&) noexcept;
+
+  /// Begins a step: random operations draw by it and their number since then.
+  void begin(const Step& step) const;
+  /// A tensor that all workers have, as the global tensor that the cuts say of input `index`.
+  at::Tensor input(const at::Tensor& whole, size_t index = 0) const;
+
+  /// The parameters and buffers as pieces of global tensors, by the module's names: for checkpoints, check_gradients, and
+  /// parallel::Optimizer. From the first call of `trained` on, backward adds its gradients to those of these pieces.
+  const std::vector<nn::Parameter>& parameters() const;
+  /// Those that require a gradient, for parallel::Optimizer. Otherwise the gradients are global tensors, each of which is summed
+  /// after each backward, for the optimizers of LibTorch.
+  const std::vector<nn::Parameter>& trained() const;
+
+  const Grid& grid() const;
+  const Cuts& cuts() const;
+  /// "words.weight [50, 64]: words over tp", a line for each parameter.
+  std::string to_string() const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+/// The module and its Distributed together: `forward` is the module's own, for a step, with its first tensors as the cuts say.
+template <class Module>
+class DistributedModule : public Distributed {
+ public:
+  DistributedModule(std::shared_ptr<Module> module, const Grid& grid, Cuts cuts)
+      : Distributed(*module, grid, std::move(cuts)), module_(std::move(module)) {}
+
+  template <class... Inputs>
+  auto forward(const Step& step, const Inputs&... inputs) {
+    begin(step);
+    size_t index = 0;
+    std::tuple<Inputs...> laid_out{as_input(inputs, index)...};  // in this order
+    return std::apply([this](const auto&... given) { return module_->forward(given...); }, laid_out);
+  }
+  Module& operator*() const { return *module_; }
+  Module* operator->() const { return module_.get(); }
+
+ private:
+  at::Tensor as_input(const at::Tensor& whole, size_t& index) const { return input(whole, index++); }
+  template <class Other>
+  const Other& as_input(const Other& other, size_t&) const {
+    return other;
+  }
+
+  std::shared_ptr<Module> module_;
+};
+
+/// Lays out a plain torch::nn::Module:
+///
+///     auto model = parallel::distribute(net.ptr(), grid, {{{"blocks.*.up.*", "outputs over tp"},
+///                                                          {"blocks.*.down.*", "inputs over tp"}}, {"samples over dp"}});
+///     const at::Tensor loss = at::cross_entropy_loss(model.forward({.seed = 1, .number = step, .training = true}, x), y);
+///     loss.backward();
+///     optimizer.step();  // of torch::optim
+///
+/// Throws: as Distributed
+template <class Module>
+DistributedModule<Module> distribute(std::shared_ptr<Module> module, const Grid& grid, Cuts cuts) {
+  return DistributedModule<Module>(std::move(module), grid, std::move(cuts));
+}
+
+}  // namespace adjoin::parallel
