@@ -114,6 +114,12 @@ Layout GlobalGrid::interned(const Layout& layout) {
   return layout;
 }
 
+Layout GlobalGrid::everywhere(const std::vector<int64_t>& shape) {
+  if (const auto found = everywhere_.find(shape); found != everywhere_.end()) return found->second;
+  if (everywhere_.size() == kKept) everywhere_.clear();
+  return everywhere_.emplace(shape, interned(Layout(grid.shape(), shape))).first->second;
+}
+
 Layout GlobalGrid::dual(const Layout& layout) {
   const auto found = duals_.find(layout.id());
   if (found != duals_.end()) return found->second.second;
@@ -133,11 +139,11 @@ at::Tensor moved(const at::Tensor& x, const Layout& to, GlobalGrid& home, std::o
   const auto cast = [&](const at::Tensor& t) { return type ? t.to(*type) : t; };
   if (!is_global(x)) {
     const Layout from = home.everywhere(x.sizes().vec());
-    return from == to ? cast(x) : home.move_between(from, home.interned(to))(cast(x));
+    return from == to ? cast(x) : home.move_between(from, to)(cast(x));
   }
   GlobalPiece& piece = piece_of(x);
-  if (piece.layout == to) return cast(read_piece(x));
-  const GlobalMove& move = home.move_between(piece.layout, home.interned(to));
+  if (piece.layout.id() == to.id() || piece.layout == to) return cast(read_piece(x));
+  const GlobalMove& move = home.move_between(piece.layout, to);
   if (x.is_leaf() && x.requires_grad())  // which keeps no move, as its memory changes by itself
     return move.only_counts_once() ? cast(read_piece(x, to)) : move(cast(read_piece(x)));
   const at::Tensor here = read_piece(x);

@@ -56,7 +56,7 @@ class GlobalGrid {
   /// The layout of the gradients of tensors of a layout.
   Layout dual(const Layout& layout);
   /// The layout of a tensor that all workers have.
-  Layout everywhere(std::vector<int64_t> shape) { return interned(Layout(grid.shape(), std::move(shape))); }
+  Layout everywhere(const std::vector<int64_t>& shape);
 
   const Grid grid;
   const int rank;
@@ -70,6 +70,7 @@ class GlobalGrid {
   static constexpr size_t kKept = 4096;
   // What has the ids of layouts as keys keeps these layouts, so that no other layout gets an id meanwhile.
   std::vector<Layout> layouts_;
+  std::map<std::vector<int64_t>, Layout> everywhere_;
   std::map<const void*, std::pair<Layout, Layout>> duals_;
   struct PreparedMove {
     Layout from, to;
@@ -119,8 +120,8 @@ inline at::Tensor read_piece(const at::Tensor& global) {
 /// After an operation has written to the piece of `global`: its gradient leads to the result's.
 void was_written(const at::Tensor& global, const at::Tensor& local);
 
-/// The piece of a tensor in another layout: of a global tensor, or of a plain one, which all workers have; first cast, if a type is
-/// given. Differentiable.
+/// The piece of a tensor in another layout, an interned one: of a global tensor, or of a plain one, which all workers have; first cast,
+/// if a type is given. Differentiable.
 at::Tensor moved(const at::Tensor& x, const Layout& to, GlobalGrid& home, std::optional<at::ScalarType> type = {});
 
 /// Whether a tensor is a leaf that requires a gradient, and so must not be written while gradients are recorded.

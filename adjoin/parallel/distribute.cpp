@@ -171,6 +171,7 @@ class Distributed::State {
       at::Tensor handle = tensor;
       lay_out(handle, {piece, layouts[i], grid});
       leaves_.push_back(handle);
+      summed_.push_back(home_->interned(stored(layouts[i])));
       at::Tensor own = piece_of(handle).local;
       parameters_.push_back({name, own, layouts[i], grid, std::nullopt, is_buffer});
     }
@@ -183,15 +184,13 @@ class Distributed::State {
     at::Tensor& gradient = leaves_[i].mutable_grad();
     if (!gradient.defined()) return;
     const at::NoGradGuard no_gradient;
-    const Layout& weight = piece_of(leaves_[i]).layout;
     if (!gives_pieces_) {
-      Layout summed = weight;
-      for (const std::string& axis : weight.axes(Kind::copied)) summed = summed.with_kind(axis, Kind::replicated);
+      const Layout& summed = summed_[i];
       if (!is_global(gradient) || !(piece_of(gradient).layout == summed))
-        gradient = global(moved(gradient, summed, *home_), home_->interned(summed), home_);
+        gradient = global(moved(gradient, summed, *home_), summed, home_);
       return;
     }
-    const at::Tensor here = moved(gradient, home_->interned(weight.dual()), *home_);
+    const at::Tensor here = moved(gradient, home_->dual(piece_of(leaves_[i]).layout), *home_);
     gradient = at::Tensor();
     GradientHook::add(parameters_[i].tensor, here);
   }
@@ -211,6 +210,7 @@ class Distributed::State {
   const Cuts cuts_;
   const std::shared_ptr<GlobalGrid> home_;
   std::vector<at::Tensor> leaves_;  // the module's own tensors, in the order of parameters_
+  std::vector<Layout> summed_;      // of their gradients after the sum over copies
   std::vector<nn::Parameter> parameters_, trained_;
   bool gives_pieces_ = false;
   std::deque<GradientHook> hooks_;

@@ -1,3 +1,4 @@
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
@@ -71,6 +72,21 @@ std::vector<Way> embedding(const Operation& operation) {
   return ways;
 }
 
+/// Attention of these pieces. Where autocast is on, in float32, as nn's own: LibTorch's fused kernel is slower with 16-bit numbers.
+std::vector<at::Tensor> attended(const c10::OperatorHandle& handle, Arguments arguments) {
+  Stack stack(arguments.begin(), arguments.end());
+  if (!at::autocast::is_autocast_enabled(at::kCPU)) {
+    handle.callBoxed(&stack);
+    return {stack[0].toTensor()};
+  }
+  const at::ScalarType type = at::autocast::get_autocast_dtype(at::kCPU);
+  for (size_t i = 0; i < 4; ++i)
+    if (stack[i].isTensor() && stack[i].toTensor().is_floating_point()) stack[i] = stack[i].toTensor().to(at::kFloat);
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  handle.callBoxed(&stack);
+  return {stack[0].toTensor().to(type)};
+}
+
 /// Attention in which samples and heads may be cut, and the queries' rows: then each worker has all keys and values.
 std::vector<Way> attention(const Operation& operation) {
   const Operand *q = operation.operand(0), *k = operation.operand(1), *v = operation.operand(2),
@@ -106,6 +122,7 @@ std::vector<Way> attention(const Operation& operation) {
     labels.operands.push_back(broadcast_labels(mask->layout.shape(), shape, with(batch, kQueries, kKeys)));
   }
   std::vector<Way> ways = labelled(labels, operation);
+  for (Way& way : ways) way.kernel = [handle = operation.handle](Arguments arguments) { return attended(handle, arguments); };
   if (is_causal)
     for (Way& way : ways) {
       const Layout::Cut& rows = way.reads[0].cuts()[static_cast<size_t>(dims - 2)];
@@ -154,7 +171,7 @@ Table row_rules() {
   return {{{"layer_norm", "rms_norm"}, layer_norm},
           {{"softmax.int", "log_softmax.int"}, softmax},
           {{"embedding"}, embedding},
-          {{"scaled_dot_product_attention"}, attention, /*is_product=*/true},
+          {{"scaled_dot_product_attention"}, attention},
           {{"cross_entropy_loss"}, class_loss}};
 }
 

@@ -1,0 +1,138 @@
+// The decoder of examples/networks, a plain module of LibTorch, on many workers, against models::decoder on one.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "adjoin/models/decoder.hpp"
+#include "adjoin/models/model.hpp"
+#include "adjoin/movement/global_tensor.hpp"
+#include "adjoin/nn/cross_entropy.hpp"
+#include "adjoin/nn/init.hpp"
+#include "adjoin/parallel/distribute.hpp"
+#include "adjoin/parallel/optimizer.hpp"
+#include "examples/networks/decoder.hpp"
+#include "tests/support/one_worker.hpp"
+#include "tests/support/worlds.hpp"
+
+namespace adjoin::models {
+namespace {
+
+using namespace adjoin::testing;
+
+constexpr int64_t kWords = 23, kHidden = 24, kHeads = 6, kBatch = 4, kTokens = 7;
+
+/// All that is to be said for tensor parallelism.
+parallel::Cuts tensor_parallel(std::vector<std::string> inputs = {}) {
+  return {{{"embedding.weight", "words over tp"},
+           {"*.qkv.weight", "outputs over tp in 3 parts by 4"},
+           {"*.out.weight", "inputs over tp by 4"},
+           {"*.up.weight", "outputs over tp"},
+           {"*.down.weight", "inputs over tp"}},
+          std::move(inputs)};
+}
+
+struct Case {
+  std::vector<GridShape::Axis> axes;
+  parallel::Cuts cuts;
+};
+std::vector<Case> cases(int workers) {
+  std::vector<Case> all{{{{"tp", workers}}, tensor_parallel()},
+                        {{{"tp", workers}}, tensor_parallel({"tokens over tp"})},
+                        {{{"dp", workers}}, {{}, {"samples over dp"}}}};
+  if (workers % 2 == 0) all.push_back({{{"dp", 2}, {"tp", workers / 2}}, tensor_parallel({"samples over dp"})});
+  return all;
+}
+
+/// models::decoder and the plain one, on one worker, with equal weights.
+struct DecoderPair {
+  DecoderPair()
+      : ours(decoder({.words = kWords, .layers = 2, .hidden = kHidden, .heads = kHeads, .context = 256,
+                      .positions = TransformerOptions::Positions::rotary, .dropout = 0}),
+             one_worker(), at::kDouble),
+        plain(example::DecoderOptions{kWords, 2, kHidden, kHeads, /*dropout=*/0}) {
+    nn::initialize(*ours, 3);
+    plain->to(at::kDouble);
+    const at::NoGradGuard no_gradient;
+    const auto weights = ours->named_parameters();
+    for (const auto& weight : plain->named_parameters()) {
+      std::string name = weight.key();
+      const std::pair<std::string, std::string> parts[] = {
+          {"blocks.", "block"}, {".up.", ".feed_forward.column."}, {".down.", ".feed_forward.row."}};
+      for (const auto& [from, to] : parts)
+        if (const size_t begin = name.find(from); begin != std::string::npos) name.replace(begin, from.size(), to);
+      weight->copy_(weights[name]);
+    }
+  }
+  Model ours;
+  example::Decoder plain;
+};
+
+at::Tensor text_of(int step) {
+  const at::Tensor document = at::arange(kBatch).unsqueeze(1), token = at::arange(kTokens + 1);
+  return (7 * document + token * token + (3 + step) * token).remainder(kWords);
+}
+
+at::Tensor loss_of(Model& model, const at::Tensor& text) {
+  const ForwardPass pass{{.number = 1, .training = true}, LocalRows(Rows::balanced(std::vector<int64_t>(kBatch, kTokens), 1))};
+  const at::Tensor scores = model(text.narrow(1, 0, kTokens).flatten(), pass);
+  return nn::vocabulary_parallel_cross_entropy(scores, text.narrow(1, 1, kTokens).flatten(), Communicator(),
+                                               Split::balanced(scores.size(1), 1, 0)) /
+         static_cast<double>(scores.size(0));
+}
+
+TEST(DistributedDecoder, trains_in_every_layout_as_the_models_decoder_does_on_one_worker) {
+  constexpr int kSteps = 5;
+  std::vector<double> expected;
+  {
+    DecoderPair pair;
+    parallel::Optimizer optimizer(nn::parameters_of(*pair.ours), parallel::adamw(), {.weight_decay = 0.1, .clip = 0.5});
+    for (int step = 0; step < kSteps; ++step) {
+      const at::Tensor loss = loss_of(pair.ours, text_of(step));
+      expected.push_back(loss.item<double>());
+      loss.backward();
+      optimizer.step(1e-2);
+    }
+  }
+  for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
+    for (const Case& one : cases(world.size()))
+      for (const int zero : {1, 2}) {
+        DecoderPair pair;
+        auto model = parallel::distribute(pair.plain.ptr(), Grid(world, one.axes), one.cuts);
+        SCOPED_TRACE(model.to_string());
+        parallel::Optimizer optimizer(model.trained(), parallel::adamw(), {.weight_decay = 0.1, .clip = 0.5, .zero = zero});
+        for (int step = 0; step < kSteps; ++step) {
+          const at::Tensor text = text_of(step);
+          const at::Tensor scores = model.forward({.seed = 1, .number = step}, text.narrow(1, 0, kTokens));
+          const at::Tensor loss = at::cross_entropy_loss(scores.flatten(0, 1), text.narrow(1, 1, kTokens).flatten());
+          EXPECT_NEAR(loss.item<double>(), expected[static_cast<size_t>(step)], 1e-9) << "step " << step;
+          loss.backward();
+          optimizer.step(1e-2);
+        }
+      }
+  });
+}
+
+/// The scores of a decoder with dropout, in a layout.
+at::Tensor dropped_scores(const Grid& grid, parallel::Cuts cuts, int64_t step) {
+  example::Decoder plain(example::DecoderOptions{kWords, 2, kHidden, kHeads, /*dropout=*/0.2});
+  plain->to(at::kDouble);
+  DecoderPair pair;
+  {
+    const at::NoGradGuard no_gradient;
+    for (const auto& weight : plain->named_parameters()) weight->copy_(pair.plain->named_parameters()[weight.key()]);
+  }
+  auto model = parallel::distribute(plain.ptr(), grid, std::move(cuts));
+  return whole(model.forward({.seed = 5, .number = step}, text_of(0).narrow(1, 0, kTokens)));
+}
+
+TEST(DistributedDecoder, drops_the_same_elements_in_every_layout) {
+  for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
+    const Grid alone(Communicator(), {{"tp", 1}});
+    const at::Tensor expected = dropped_scores(alone, {}, 3);
+    EXPECT_GT((dropped_scores(alone, {}, 4) - expected).abs().max().item<double>(), 1e-3);
+    for (const Case& one : cases(world.size()))
+      EXPECT_LT((dropped_scores(Grid(world, one.axes), one.cuts, 3) - expected).abs().max().item<double>(), 1e-12);
+  });
+}
+
+}  // namespace
+}  // namespace adjoin::models
