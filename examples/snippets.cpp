@@ -24,6 +24,7 @@
 #include "adjoin/nn/init.hpp"
 #include "adjoin/nn/sequence/dot_product_attention.hpp"
 #include "adjoin/parallel/data_parallel.hpp"
+#include "adjoin/parallel/distribute.hpp"
 #include "adjoin/parallel/gradients.hpp"
 #include "adjoin/parallel/optimizer.hpp"
 #include "examples/support/example.hpp"
@@ -155,6 +156,14 @@ void data_parallel(const Communicator& world) {
   }
 }
 
+void any_module(const Communicator& world) {
+  torch::nn::Linear net(4, 6);
+  auto model = parallel::distribute(net.ptr(), Grid(world, {{"tp", world.size()}}), {{{"weight", "outputs over tp"}}});
+  parallel::Optimizer optimizer(model.trained(), parallel::adamw(), {.weight_decay = 0.1, .clip = 1, .zero = 2});
+  model.forward({}, at::ones({3, 4})).square().mean().backward();
+  optimizer.step(/*learning_rate=*/1e-3);
+}
+
 void experts_of_rows(const Communicator& world) {
   const int64_t samples = 6;
   const GridShape line({{"all", world.size()}});
@@ -205,6 +214,7 @@ void run_all(const Communicator& world, example::Report& report) {
   layers(world);
   network(world);
   data_parallel(world);
+  any_module(world);
   experts_of_rows(world);
   tracing(world);
   report.line("All of them ran.");

@@ -141,7 +141,7 @@ Layout cut_layout(const CutText& cut, const std::vector<int64_t>& shape, const G
     require(std::ranges::none_of(cuts, [&](const Layout::Cut& other) { return other.split.dim() == one.dim; }), [&] {
       return "cut \"" + cut + "\": expected each dim once, got dim " + std::to_string(one.dim) + " again";
     });
-    if (one.dim >= static_cast<int64_t>(shape.size())) {
+    if (workers == 1 || one.dim >= static_cast<int64_t>(shape.size())) {
       for (const std::string& axis : one.axes) kinds[axis] = kind;
       continue;
     }

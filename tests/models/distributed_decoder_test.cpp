@@ -45,8 +45,13 @@ std::vector<Case> cases(int workers) {
 /// models::decoder and the plain one, on one worker, with equal weights.
 struct DecoderPair {
   DecoderPair()
-      : ours(decoder({.words = kWords, .layers = 2, .hidden = kHidden, .heads = kHeads, .context = 256,
-                      .positions = TransformerOptions::Positions::rotary, .dropout = 0}),
+      : ours(decoder({.words = kWords,
+                      .layers = 2,
+                      .hidden = kHidden,
+                      .heads = kHeads,
+                      .context = 256,
+                      .positions = TransformerOptions::Positions::rotary,
+                      .dropout = 0}),
              one_worker(), at::kDouble),
         plain(example::DecoderOptions{kWords, 2, kHidden, kHeads, /*dropout=*/0}) {
     nn::initialize(*ours, 3);
@@ -72,7 +77,8 @@ at::Tensor text_of(int step) {
 }
 
 at::Tensor loss_of(Model& model, const at::Tensor& text) {
-  const ForwardPass pass{{.number = 1, .training = true}, LocalRows(Rows::balanced(std::vector<int64_t>(kBatch, kTokens), 1))};
+  const ForwardPass pass{{.number = 1, .training = true},
+                         LocalRows(Rows::balanced(std::vector<int64_t>(kBatch, kTokens), 1))};
   const at::Tensor scores = model(text.narrow(1, 0, kTokens).flatten(), pass);
   return nn::vocabulary_parallel_cross_entropy(scores, text.narrow(1, 1, kTokens).flatten(), Communicator(),
                                                Split::balanced(scores.size(1), 1, 0)) /
@@ -98,7 +104,8 @@ TEST(DistributedDecoder, trains_in_every_layout_as_the_models_decoder_does_on_on
         DecoderPair pair;
         auto model = parallel::distribute(pair.plain.ptr(), Grid(world, one.axes), one.cuts);
         SCOPED_TRACE(model.to_string());
-        parallel::Optimizer optimizer(model.trained(), parallel::adamw(), {.weight_decay = 0.1, .clip = 0.5, .zero = zero});
+        parallel::Optimizer optimizer(model.trained(), parallel::adamw(),
+                                      {.weight_decay = 0.1, .clip = 0.5, .zero = zero});
         for (int step = 0; step < kSteps; ++step) {
           const at::Tensor text = text_of(step);
           const at::Tensor scores = model.forward({.seed = 1, .number = step}, text.narrow(1, 0, kTokens));

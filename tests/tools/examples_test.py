@@ -219,6 +219,17 @@ class DataParallel(Digits):
         self.assertGreaterEqual(found["test_accuracy"], 0.9)
 
 
+class AnyModule(Digits):
+    example = "any_module"
+
+    def test_has_the_losses_of_one_worker(self):
+        self.assert_equals_one_worker([{"threads": 3}, {"threads": 4}, {"processes": 2}], steps=10)
+
+    def test_learns_real_digits(self):
+        found = self.trained("--data", str(DATA / "mnist"), "--ranks", "2", "--steps", "200")
+        self.assertGreaterEqual(found["test_accuracy"], 0.9)
+
+
 class Sharded(Digits):
     example = "sharded"
 

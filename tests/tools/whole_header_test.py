@@ -26,6 +26,7 @@ LEFT_OUT = [  # a folder or headers of it, and why users do not need them
     ("movement", "exchange forward_mode graph_notes kinds_along libtorch marks rank_thread saved_value sent_tensors", "how movements send, and what check_gradients notes"),
     ("nn", "dropped_elements fill", "the loops of dropout and initial values"),
     ("nn/distributed", "conv_kernel group_mean held linked planes pool_kernel twin widened", "what the layers are made of"),
+    ("nn/rules", "*", "how operations run on global tensors"),
     ("nn/sequence", "dropped_rows dropped_tile methods tile", "what attention is made of"),
     ("hugging_face", "config_values export_tokenizer rotary_positions", "parts of pretrained and export_model"),
     ("parallel", "arriving_weights gradient_sums looked_up shared_order weight_gathers weight_parts weight_units whole_matrices", "parts of weights and optimizer"),

@@ -122,7 +122,8 @@ std::vector<Way> attention(const Operation& operation) {
     labels.operands.push_back(broadcast_labels(mask->layout.shape(), shape, with(batch, kQueries, kKeys)));
   }
   std::vector<Way> ways = labelled(labels, operation);
-  for (Way& way : ways) way.kernel = [handle = operation.handle](Arguments arguments) { return attended(handle, arguments); };
+  for (Way& way : ways)
+    way.kernel = [handle = operation.handle](Arguments arguments) { return attended(handle, arguments); };
   if (is_causal)
     for (Way& way : ways) {
       const Layout::Cut& rows = way.reads[0].cuts()[static_cast<size_t>(dims - 2)];
