@@ -1,9 +1,357 @@
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "adjoin/nn/distributed/batch_norm.hpp"
+#include "adjoin/nn/distributed/conv.hpp"
+#include "adjoin/nn/distributed/layer_norm.hpp"
+#include "adjoin/nn/distributed/pool.hpp"
+#include "adjoin/nn/distributed/upsample.hpp"
 #include "adjoin/nn/rules/operation.hpp"
 
+// Operations over space, and norms. Where only samples or channels are cut, LibTorch's operation runs on the pieces; where space or what
+// is normalised is cut, the plan and the kernel of a layer of nn/distributed.
+
 namespace adjoin::nn::rules {
+namespace {
+
+using Arguments = c10::ArrayRef<c10::IValue>;
+
+/// The sizes of the result, which LibTorch finds without computing.
+std::vector<int64_t> result_shape(const Operation& operation) {
+  Stack stack(operation.arguments.begin(), operation.arguments.end());
+  for (const Operand& operand : operation.operands) {
+    const at::Tensor tensor = operation.arguments[operand.argument].toTensor();
+    stack[operand.argument] = at::empty(operand.layout.shape(), tensor.options().device(at::kMeta).requires_grad(false));
+  }
+  operation.handle.callBoxed(&stack);
+  return stack[0].toTensor().sizes().vec();
+}
+
+bool is_cut_in(const Layout& layout, size_t first, size_t end) {
+  return std::any_of(layout.cuts().begin() + static_cast<ptrdiff_t>(first), layout.cuts().begin() + static_cast<ptrdiff_t>(end),
+                     [](const Layout::Cut& cut) { return !cut.axes.empty(); });
+}
+
+/// Labels of [samples, channels, *space], or of fewer dims before: `behind` dims of space, which are whole.
+Labels by_sample(const Operation& operation, size_t behind, const std::vector<int64_t>& shape) {
+  const Layout& x = operation.operands[0].layout;
+  const auto dims = static_cast<size_t>(x.dims());
+  constexpr int kNew = 1000;
+  Labels labels{.operands = {numbered(x.dims())}, .results = {numbered(x.dims())}};
+  for (size_t dim = dims - behind; dim < dims; ++dim) {
+    labels.whole.insert(static_cast<int>(dim));
+    labels.results[0][dim] = static_cast<int>(kNew + dim);
+    labels.sizes[static_cast<int>(kNew + dim)] = shape[dim];
+  }
+  return labels;
+}
+
+/// Where an operation over space leaves its result: as x lies, in balanced parts of dims whose size changes.
+Layout beside(const Layout& x, const std::vector<int64_t>& shape) {
+  std::vector<Layout::Cut> cuts;
+  for (Layout::Cut cut : x.cuts()) {
+    if (cut.axes.empty()) continue;
+    const auto dim = static_cast<size_t>(cut.split.dim());
+    if (x.shape()[dim] != shape[dim]) cut.split = Split::balanced(shape[dim], cut.split.parts(), cut.split.dim());
+    cuts.push_back(std::move(cut));
+  }
+  return Layout(x.grid(), shape, std::move(cuts), x.kinds());
+}
+
+/// A tensor of a layer that is used where x lies: copied along the axes that cut x and not it.
+Layout used_by(const Layout& x, Layout weight) {
+  for (const GridShape::Axis& axis : weight.grid().axes())
+    if (weight.kind(axis.name) != Kind::split)
+      weight = weight.with_kind(axis.name, x.kind(axis.name) == Kind::split ? Kind::copied : Kind::replicated);
+  return weight;
+}
+
+// ---- convolutions
+
+/// The windows of a convolution's arguments: stride, padding and dilation of each dim of space, from `argument` on.
+ConvGeometry geometry_of(const Operation& operation, bool transposed) {
+  const std::vector<int64_t>& weight = operation.shape(1);
+  const size_t space = weight.size() - 2;
+  const auto numbers = [&](size_t argument) {
+    std::vector<int64_t> all = operation.integers(argument);
+    all.resize(space, all.empty() ? 0 : all[0]);
+    return all;
+  };
+  const std::vector<int64_t> stride = numbers(3), padding = numbers(4), dilation = numbers(transposed ? 7 : 5);
+  ConvGeometry geometry;
+  geometry.name = operation.name().substr(6);  // without "aten::"
+  geometry.groups = operation.integer(6);
+  geometry.in_channels = transposed ? weight[0] : weight[1] * geometry.groups;
+  geometry.out_channels = transposed ? weight[1] * geometry.groups : weight[0];
+  geometry.bias = operation.operand(2) != nullptr;
+  for (size_t dim = 0; dim < space; ++dim)
+    geometry.windows.push_back({.kernel = weight[dim + 2],
+                                .stride = stride[dim],
+                                .dilation = dilation[dim],
+                                .before = padding[dim],
+                                .after = padding[dim],
+                                .transposed = transposed,
+                                .output_padding = transposed ? numbers(5)[dim] : 0});
+  return geometry;
+}
+
+std::vector<Way> convolution(const Operation& operation) {
+  const Operand *x = operation.operand(0), *w = operation.operand(1), *bias = operation.operand(2);
+  if (x == nullptr || w == nullptr || !operation.arguments[4].isList()) return {};
+  const bool transposed = operation.name().find("transpose") != std::string::npos;
+  const size_t space = static_cast<size_t>(w->layout.dims()) - 2, dims = static_cast<size_t>(x->layout.dims());
+  const std::vector<int64_t> shape = result_shape(operation);
+  const size_t channels = dims - space - 1;
+  const ConvGeometry geometry = geometry_of(operation, transposed);
+  if (!is_cut_in(x->layout, channels + 1, dims)) {
+    Labels labels = by_sample(operation, space, shape);
+    constexpr int kIn = 2000, kOut = 2001;
+    labels.operands[0][channels] = kIn;
+    labels.results[0][channels] = kOut;
+    std::vector<int> of_weight = transposed ? std::vector{kIn, kOut} : std::vector{kOut, kIn};
+    for (size_t dim = 0; dim < space; ++dim) {
+      of_weight.push_back(static_cast<int>(3000 + dim));
+      labels.whole.insert(static_cast<int>(3000 + dim));
+    }
+    labels.operands.push_back(of_weight);
+    if (geometry.groups > 1) {
+      labels.whole.insert({kIn, kOut});
+      labels.sizes[kIn] = geometry.in_channels;
+      labels.sizes[kOut] = geometry.out_channels;
+    }
+    if (bias != nullptr) {
+      labels.operands.push_back({kOut});
+      labels.summands.insert(2);
+    }
+    return labelled(labels, operation);
+  }
+  const Layout read = summed_up(x->layout);
+  if (is_cut_in(w->layout, 2, static_cast<size_t>(w->layout.dims()))) return {};
+  Layout here = whole_along(read, {static_cast<int64_t>(channels)});
+  for (const auto& cut : w->layout.cuts())
+    for (const std::string& axis : cut.axes)
+      if (here.kind(axis) == Kind::split) return {};
+  Layout made = beside(here, shape);
+  const Layout::Cut& outputs = w->layout.cuts()[transposed ? 1 : 0];
+  if (geometry.groups > 1 && (is_cut_in(w->layout, 0, 2))) return {};
+  if (!outputs.axes.empty()) made = made.with_cut({outputs.split.along(static_cast<int64_t>(channels)), outputs.axes});
+  auto layer = std::make_shared<Convolution>(
+      geometry, LayerLayouts{.weight = used_by(here, w->layout), .output = [made](const auto&) { return made; }},
+      operation.home.grid);
+  Way way{.reads = {read, layer->weight()}, .makes = {made}};
+  if (bias != nullptr) way.reads.push_back(layer->bias());
+  way.kernel = [layer, read, grid = operation.home.grid](Arguments arguments) {
+    const at::Tensor b = arguments[2].isNone() ? at::Tensor() : arguments[2].toTensor();
+    return std::vector<at::Tensor>{(*layer)({arguments[0].toTensor(), read, grid}, arguments[1].toTensor(), b).local};
+  };
+  return {std::move(way)};
+}
+
+// ---- poolings, upsampling
+
+/// An operation of each sample and channel over space, for which `route` makes the plan where space is cut.
+template <class MakeRoute>
+std::vector<Way> over_space(const Operation& operation, size_t space, const MakeRoute& route) {
+  const Layout& x = operation.operands[0].layout;
+  const auto dims = static_cast<size_t>(x.dims());
+  if (dims < space + 1 || operation.operands.size() != 1) return {};
+  const std::vector<int64_t> shape = result_shape(operation);
+  if (!is_cut_in(x, dims - space, dims)) return labelled(by_sample(operation, space, shape), operation);
+  const Layout read = summed_up(x), made = beside(read, shape);
+  auto layer = route([made](const std::vector<int64_t>&) { return made; });
+  if (!layer) return labelled(by_sample(operation, space, shape), operation);
+  Way way{.reads = {read}, .makes = {made}};
+  way.kernel = [layer, read, grid = operation.home.grid](Arguments arguments) {
+    return std::vector<at::Tensor>{layer({arguments[0].toTensor(), read, grid}).local};
+  };
+  return {std::move(way)};
+}
+
+using Layer = std::function<DistributedTensor(const DistributedTensor&)>;
+
+Layer routed(const Operation& operation, const PoolGeometry& geometry, LayoutRule output) {
+  const Layout x = summed_up(operation.operands[0].layout);
+  auto route = std::make_shared<Route>(plan_of(geometry, operation.home.grid, std::move(output))(x));
+  return [route](const DistributedTensor& given) { return (*route)(given, {}); };
+}
+
+std::vector<int64_t> for_each_dim(std::vector<int64_t> numbers, size_t dims, const std::vector<int64_t>& otherwise = {}) {
+  if (numbers.empty()) numbers = otherwise;
+  numbers.resize(dims, numbers.empty() ? 1 : numbers[0]);
+  return numbers;
+}
+
+size_t space_of(const std::string& name) {
+  return static_cast<size_t>(name[name.rfind('d') - 1] - '0');
+}
+
+std::vector<Way> pool(const Operation& operation) {
+  const std::string& name = operation.name();
+  const size_t space = space_of(name);
+  return over_space(operation, space, [&](LayoutRule output) {
+    const bool is_max = name.find("max_pool") != std::string::npos;
+    PoolGeometry geometry{.name = name.substr(6), .is_max = is_max};
+    const std::vector<int64_t> kernel = for_each_dim(operation.integers(1), space), stride = for_each_dim(operation.integers(2), space, kernel),
+                               padding = for_each_dim(operation.integers(3), space);
+    const std::vector<int64_t> dilation = is_max ? for_each_dim(operation.integers(4), space) : std::vector<int64_t>(space, 1);
+    const size_t ceil = is_max ? 5 : 4;
+    for (size_t dim = 0; dim < space; ++dim)
+      geometry.windows.push_back({.kernel = kernel[dim],
+                                  .stride = stride[dim],
+                                  .dilation = dilation[dim],
+                                  .before = padding[dim],
+                                  .after = padding[dim],
+                                  .ceil_mode = operation.arguments[ceil].toBool()});
+    if (!is_max) {
+      geometry.count_include_pad = operation.arguments[5].toBool();
+      if (operation.arguments.size() > 6 && !operation.arguments[6].isNone()) geometry.divisor_override = operation.integer(6);
+    }
+    return routed(operation, geometry, std::move(output));
+  });
+}
+
+std::vector<Way> adaptive_average(const Operation& operation) {
+  const size_t space = space_of(operation.name());
+  return over_space(operation, space, [&](LayoutRule output) {
+    std::vector<std::optional<int64_t>> sizes;
+    for (const int64_t size : for_each_dim(operation.integers(1), space)) sizes.emplace_back(size);
+    return routed(operation, adaptive_pool(/*is_max=*/false, sizes), std::move(output));
+  });
+}
+
+/// upsample_nearest2d(x, output_size, …), bilinear2d(x, output_size, align_corners, …) and others.
+std::vector<Way> upsample(const Operation& operation) {
+  const std::string& name = operation.name();
+  const size_t space = space_of(name);
+  const auto dims = static_cast<size_t>(operation.operands[0].layout.dims());
+  return over_space(operation, space, [&](LayoutRule output) -> Layer {
+    const std::vector<int64_t> sizes = operation.integers(1);
+    const bool nearest = name.find("nearest") != std::string::npos;
+    for (size_t dim = 0; dim < space; ++dim) {
+      const c10::IValue& scale = operation.arguments[operation.arguments.size() - space + dim];
+      const double ratio = static_cast<double>(sizes[dim]) / static_cast<double>(operation.shape(0)[dims - space + dim]);
+      if (!scale.isNone() && scale.toDouble() != ratio) return {};
+    }
+    InterpolateFuncOptions options;
+    options.size(sizes);
+    if (nearest)
+      options.mode(torch::kNearest);
+    else if (space == 1)
+      options.mode(torch::kLinear);
+    else if (space == 2)
+      options.mode(torch::kBilinear);
+    else
+      options.mode(torch::kTrilinear);
+    if (!nearest) options.align_corners(operation.arguments[2].toBool());
+    auto layer = std::make_shared<UpsampleImpl>(options, operation.home.grid, std::move(output));
+    return [layer](const DistributedTensor& x) { return layer->forward(x); };
+  });
+}
+
+// ---- norms
+
+std::vector<Way> batch_norm(const Operation& operation) {
+  const Operand* x = operation.operand(0);
+  const int64_t dims = x == nullptr ? 0 : x->layout.dims();
+  if (dims < 2) return {};
+  const bool has_statistics = operation.operand(3) != nullptr, trains = operation.arguments[5].toBool() || !has_statistics;
+  Labels labels{.operands = {numbered(dims)}, .results = {numbered(dims)}};
+  for (size_t i = 1; i < operation.operands.size(); ++i) labels.operands.push_back({1});
+  if (!trains) return labelled(labels, operation);
+  const bool over_workers = is_cut_in(x->layout, 0, 1) || is_cut_in(x->layout, 2, static_cast<size_t>(dims));
+  if (!over_workers) {
+    for (int64_t dim = 0; dim < dims; ++dim)
+      if (dim != 1 || has_statistics) labels.whole.insert(static_cast<int>(dim));
+    return labelled(labels, operation);
+  }
+  const Layout read = whole_along(summed_up(x->layout), {1});
+  for (size_t i = 1; i < operation.operands.size(); ++i)
+    if (is_cut_in(operation.operands[i].layout, 0, 1)) return {};
+  auto layer = std::make_shared<ChannelNorm>(ChannelNormGeometry{.name = "batch_norm",
+                                                                 .space = static_cast<size_t>(dims) - 2,
+                                                                 .features = x->layout.shape()[1],
+                                                                 .eps = operation.arguments[7].toDouble()},
+                                             LayerLayouts{.output = [read](const auto&) { return read; }}, operation.home.grid);
+  Way way{.reads = {read}, .makes = {read}};
+  for (size_t i = 1; i < operation.operands.size(); ++i) way.reads.push_back(layer->weight());
+  way.kernel = [layer, read, grid = operation.home.grid](Arguments arguments) {
+    const auto tensor = [&](size_t i) { return arguments[i].isNone() ? at::Tensor() : arguments[i].toTensor(); };
+    return std::vector<at::Tensor>{(*layer)({tensor(0), read, grid}, {.weight = tensor(1),
+                                                                      .bias = tensor(2),
+                                                                      .running_mean = tensor(3),
+                                                                      .running_var = tensor(4),
+                                                                      .training = true,
+                                                                      .momentum = arguments[6].toDouble()})
+                                       .local};
+  };
+  return {std::move(way)};
+}
+
+/// A norm of each sample over dims that workers have parts of.
+std::vector<Way> sample_norm(const Operation& operation, SampleNormGeometry geometry, size_t weight, size_t bias) {
+  const Layout x = summed_up(operation.operands[0].layout);
+  for (size_t i = 1; i < operation.operands.size(); ++i)
+    for (const Layout::Cut& cut : operation.operands[i].layout.cuts())
+      if (!cut.axes.empty()) return {};
+  auto layer = std::make_shared<SampleNorm>(std::move(geometry), LayerLayouts{.output = [x](const auto&) { return x; }}, operation.home.grid);
+  Way way{.reads = {x}, .makes = {x}};
+  for (size_t i = 1; i < operation.operands.size(); ++i) way.reads.push_back(layer->weight());
+  way.kernel = [layer, x, weight, bias, grid = operation.home.grid](Arguments arguments) {
+    const auto tensor = [&](size_t i) { return i == 0 || arguments[i].isNone() ? at::Tensor() : arguments[i].toTensor(); };
+    return std::vector<at::Tensor>{(*layer)({arguments[0].toTensor(), x, grid}, tensor(weight), tensor(bias)).local};
+  };
+  return {std::move(way)};
+}
+
+std::vector<Way> group_norm(const Operation& operation) {
+  const Layout& x = operation.operands[0].layout;
+  const auto dims = static_cast<size_t>(x.dims());
+  if (dims < 2) return {};
+  if (is_cut_in(x, 1, dims))
+    return sample_norm(operation,
+                       {.name = "group_norm", .shape = {x.shape()[1]}, .groups = operation.integer(1), .eps = operation.arguments[4].toDouble()},
+                       /*weight=*/2, /*bias=*/3);
+  Labels labels{.operands = {numbered(x.dims())}, .results = {numbered(x.dims())}};
+  for (size_t dim = 1; dim < dims; ++dim) labels.whole.insert(static_cast<int>(dim));
+  for (size_t i = 1; i < operation.operands.size(); ++i) labels.operands.push_back({1});
+  return labelled(labels, operation);
+}
+
+std::vector<Way> layer_norm(const Operation& operation) {
+  const int64_t dims = operation.operands[0].layout.dims();
+  const std::vector<int64_t> shape = operation.integers(1);
+  const auto of_norm = static_cast<int64_t>(shape.size());
+  const bool centred = operation.name() == "aten::layer_norm";
+  if (is_cut_in(operation.operands[0].layout, static_cast<size_t>(dims - of_norm), static_cast<size_t>(dims)))
+    if (auto ways = sample_norm(operation,
+                                {.name = operation.name().substr(6),
+                                 .shape = shape,
+                                 .eps = operation.arguments[centred ? 4 : 3].toOptional<double>(),
+                                 .centred = centred},
+                                /*weight=*/2, centred ? 3 : 0);
+        !ways.empty())
+      return ways;
+  const std::vector<int> x = numbered(dims), last(x.end() - of_norm, x.end());
+  Labels labels{.operands = {x}, .results = {x}, .whole = {last.begin(), last.end()}};
+  for (size_t i = 1; i < operation.operands.size(); ++i) labels.operands.push_back(last);
+  return labelled(labels, operation);
+}
+
+}  // namespace
 
 Table layer_rules() {
-  return {};
+  return {{{"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input"},
+           convolution,
+           /*is_product=*/true},
+          {{"max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d"}, pool},
+          {{"adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"}, adaptive_average},
+          {{"upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d"},
+           upsample},
+          {{"batch_norm"}, batch_norm},
+          {{"group_norm"}, group_norm},
+          {{"layer_norm", "rms_norm"}, layer_norm}};
 }
 
 }  // namespace adjoin::nn::rules

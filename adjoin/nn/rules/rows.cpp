@@ -15,16 +15,6 @@ namespace {
 
 using Arguments = c10::ArrayRef<c10::IValue>;
 
-/// Norms over the last dims, which must be whole.
-std::vector<Way> layer_norm(const Operation& operation) {
-  const int64_t dims = operation.operands[0].layout.dims();
-  const auto of_norm = static_cast<int64_t>(operation.integers(1).size());
-  const std::vector<int> x = numbered(dims), last(x.end() - of_norm, x.end());
-  Labels labels{.operands = {x}, .results = {x}, .whole = {last.begin(), last.end()}};
-  for (size_t i = 1; i < operation.operands.size(); ++i) labels.operands.push_back(last);
-  return labelled(labels, operation);
-}
-
 /// Softmax along a dim stays where x lies, if the dim is cut by exchanging a maximum and a sum of each row.
 std::vector<Way> softmax(const Operation& operation) {
   const Layout x = summed_up(operation.operands[0].layout);
@@ -169,8 +159,7 @@ std::vector<Way> class_loss(const Operation& operation) {
 }  // namespace
 
 Table row_rules() {
-  return {{{"layer_norm", "rms_norm"}, layer_norm},
-          {{"softmax.int", "log_softmax.int"}, softmax},
+  return {{{"softmax.int", "log_softmax.int"}, softmax},
           {{"embedding"}, embedding},
           {{"scaled_dot_product_attention"}, attention},
           {{"cross_entropy_loss"}, class_loss}};
