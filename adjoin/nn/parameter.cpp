@@ -118,12 +118,15 @@ Layout copied_on(const GridShape& grid, std::vector<int64_t> shape, const std::v
   return Layout(grid, std::move(shape), {}, std::move(kinds));
 }
 
+void check_piece(const std::string& name, const Layout& layout) {
+  require(layout.is_exact() && layout.axes(Kind::partial).empty(), [&] {
+    return "parameter '" + name + "': expected exact splits and no axis that is partial, got " + layout.to_string();
+  });
+}
+
 at::Tensor& ShardedModule::register_piece(const std::string& name, Piece piece, const at::TensorOptions& options,
                                           bool is_buffer) {
-  require(piece.layout.is_exact() && piece.layout.axes(Kind::partial).empty(), [&] {
-    return "parameter '" + name + "': expected exact splits and no axis that is partial, got " +
-           piece.layout.to_string();
-  });
+  check_piece(name, piece.layout);
   const auto type = options.dtype().toScalarType();
   const at::Tensor unset = at::full(
       piece.layout.shape_on(piece.grid.world().rank()),

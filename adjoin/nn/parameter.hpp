@@ -56,6 +56,9 @@ Layout cut_along(const Grid& grid, const std::string& axis, std::vector<int64_t>
 /// workers do the same work.
 Layout copied_on(const GridShape& grid, std::vector<int64_t> shape, const std::vector<std::string>& replicated = {});
 
+/// Throws: InvalidArgument, with the parameter's name, for a layout that is partial or has a covering split
+void check_piece(const std::string& name, const Layout& layout);
+
 /// A layer that owns parameters and buffers which are pieces of global tensors.
 ///
 /// They are NaN (integers 0) until `initialize` is called, so that a forgotten call shows in the first loss. A worker outside
@@ -77,7 +80,7 @@ class ShardedModule : public torch::nn::Module {
   void replace_piece(const std::string& name, const at::Tensor& tensor);
 
  protected:
-  /// Throws: InvalidArgument for a layout that is partial or has a covering split
+  /// Throws: InvalidArgument as check_piece
   at::Tensor& register_piece(const std::string& name, Piece piece, const at::TensorOptions& options,
                              bool is_buffer = false);
   /// The same, stored in a member of this module, which replace_piece sets too.

@@ -27,9 +27,15 @@ struct ChannelNormGeometry {
   bool per_sample = false;  ///< InstanceNorm: each sample's own statistics
   int64_t features = 0;
   double eps = 1e-5;
-  std::optional<double> momentum = 0.1;  ///< none: running statistics are the mean over all batches
-  bool affine = true, tracks = true;
-  bool bias = true;  ///< besides a weight
+  std::optional<double> momentum = 0.1;  ///< of a module; none: running statistics are the mean over all batches
+  bool affine = true, tracks = true, bias = true;  ///< what a module owns; a bias only besides a weight
+};
+
+/// What a norm of channels takes besides x, as F.batch_norm does.
+struct ChannelNormArguments {
+  at::Tensor weight = {}, bias = {}, running_mean = {}, running_var = {};  ///< may be undefined
+  bool training = true;
+  double momentum = 0.1;  ///< the share of a batch in the running statistics that training updates in place
 };
 
 /// Normalises each channel by mean and variance, over an input that is cut in any way.
@@ -41,14 +47,17 @@ struct ChannelNormGeometry {
 /// Kinds:  any -> as the placement says
 /// Cost:   an all-gather of two numbers a channel forward and an all-reduce of two backward; moves of two numbers a channel
 ///         where weight, bias and running statistics are not kept where x is; x is read twice each way
-class ChannelNormImpl : public ShardedModule {
+class ChannelNorm {
  public:
-  /// All workers of the world call it, also those that hold nothing. It trains unless `eval` was called.
-  /// Throws: InvalidArgument on all workers where x has other channels or dims, or in training only one number a channel
-  DistributedTensor forward(const DistributedTensor& x);
+  /// Throws: InvalidArgument for no features, or a weight of another shape
+  ChannelNorm(ChannelNormGeometry geometry, const LayerLayouts& placement, const Grid& grid);
 
- protected:
-  ChannelNormImpl(ChannelNormGeometry geometry, const LayerLayouts& placement, const Grid& grid);
+  const ChannelNormGeometry& geometry() const { return geometry_; }
+  const Layout& weight() const { return weight_; }  ///< the layout of all tensors that it takes
+  /// All workers of the world call it with their pieces, also those that hold nothing. It normalises by the running statistics
+  /// if it is given some and does not train, else by those of x.
+  /// Throws: InvalidArgument on all workers where x has other channels or dims, or in training only one number a channel
+  DistributedTensor operator()(const DistributedTensor& x, const ChannelNormArguments& with);
 
  private:
   /// What is prepared for inputs of one layout.
@@ -61,18 +70,32 @@ class ChannelNormImpl : public ShardedModule {
     Move write;
   };
   Prepared prepare(const Layout& input) const;
-  at::Tensor normalised(const Prepared& prepared, const at::Tensor& x);
-  /// Updates the running statistics by the moments of a batch x.
-  void track(const Prepared& prepared, const at::Tensor& x, const at::Tensor& moments);
+  at::Tensor normalised(const Prepared& prepared, const at::Tensor& x, const ChannelNormArguments& with) const;
+  /// Updates the running statistics.
+  void track(const Prepared& prepared, const Normalised& batch, const ChannelNormArguments& with) const;
 
   ChannelNormGeometry geometry_;
-  Layout channels_;
+  Layout weight_;
   LayoutRule output_;
   PerLayout<Prepared> prepared_;
-  at::Tensor weight_, bias_, running_mean_, running_var_, num_batches_tracked_;
 };
 
-/// ChannelNorm with the options of its twins in torch::nn, for `space` dims of space.
+/// A ChannelNorm that owns its tensors.
+class ChannelNormImpl : public ShardedModule {
+ public:
+  /// It trains unless `eval` was called.
+  DistributedTensor forward(const DistributedTensor& x);
+
+ protected:
+  ChannelNormImpl(const ChannelNormGeometry& geometry, const LayerLayouts& placement, const Grid& grid);
+
+ private:
+  ChannelNorm norm_;
+  ChannelNormArguments arguments_;
+  at::Tensor num_batches_tracked_;
+};
+
+/// ChannelNormImpl with the options of its twins in torch::nn, for `space` dims of space.
 template <class Options, size_t space>
 class ChannelNormOf : public ChannelNormImpl {
  public:

@@ -21,14 +21,6 @@ int64_t rows_in_group(const ConvGeometry& geometry) {
   return geometry.weight_shape()[0] / geometry.groups;
 }
 
-Layout bias_layout_of(const ConvGeometry& geometry, const Layout& weight, const WorkDivision& shares) {
-  if (!geometry.is_transposed()) return bias_layout(weight, shares, weight.split(0));
-  std::vector<std::string> axes = shares.in;
-  axes.insert(axes.end(), shares.out.begin(), shares.out.end());
-  const Split split = bias_of_columns(weight.split(0), weight.split(1), rows_in_group(geometry), geometry.groups);
-  return Layout(shares.grid, {geometry.out_channels}, {{split, axes}}, weight.kinds());
-}
-
 /// For each run, whether its group is in no earlier run and in no earlier part.
 std::vector<bool> first_runs(const Split& rows, int part, int64_t rows_in_group) {
   std::set<int64_t> seen;
@@ -53,30 +45,30 @@ std::vector<int64_t> take_padding(HaloPlan& halo, size_t first_dim, const std::v
 
 }  // namespace
 
-ConvNdImpl::ConvNdImpl(ConvGeometry geometry, const LayerLayouts& placement, const Grid& grid)
+Convolution::Convolution(ConvGeometry geometry, const LayerLayouts& placement, const Grid& grid)
     : geometry_(std::move(geometry)),
-      weight_layout_(weight_layout(geometry_.to_string(), "a weight of shape ", placement,
-                                   copied_on(grid.shape(), geometry_.weight_shape()))),
-      shares_(shares_of_conv(geometry_, weight_layout_)),
+      weight_(weight_layout(geometry_.to_string(), "a weight of shape ", placement,
+                            copied_on(grid.shape(), geometry_.weight_shape()))),
+      shares_(shares_of_conv(geometry_, weight_)),
       output_(placement.output),
-      routes_(geometry_.to_string(), grid) {
-  const std::vector<int64_t> shape = geometry_.weight_shape();
-  double fan_in = 1;  // as torch::nn counts it, also where transposed
-  for (size_t dim = 1; dim < shape.size(); ++dim) fan_in *= static_cast<double>(shape[dim]);
-  register_piece(weight_, "weight", {weight_layout_, grid, Initial::normal(1 / std::sqrt(3 * fan_in)), {shape[0]}},
-                 placement.tensor);
-  if (geometry_.bias)
-    register_piece(bias_, "bias", {bias_layout_of(geometry_, weight_layout_, shares_), grid, Initial::zeros()},
-                   placement.tensor);
+      routes_(geometry_.to_string(), grid) {}
+
+Layout Convolution::bias() const {
+  if (!geometry_.is_transposed()) return bias_layout(weight_, shares_, weight_.split(0));
+  std::vector<std::string> axes = shares_.in;
+  axes.insert(axes.end(), shares_.out.begin(), shares_.out.end());
+  const Split split = bias_of_columns(weight_.split(0), weight_.split(1), rows_in_group(geometry_), geometry_.groups);
+  return Layout(shares_.grid, {geometry_.out_channels}, {{split, axes}}, weight_.kinds());
 }
 
-DistributedTensor ConvNdImpl::forward(const DistributedTensor& x) {
-  routes_.check_type(x, weight_);
+DistributedTensor Convolution::operator()(const DistributedTensor& x, const at::Tensor& weight,
+                                          const at::Tensor& bias) {
+  routes_.check_type(x, weight);
   const Route& route = routes_.of(x.layout, [this](const Layout& input) { return plan(input); });
-  return route(x, {as_in_product(weight_), as_in_product(bias_)});
+  return route(x, {as_in_product(weight), as_in_product(bias)});
 }
 
-Route ConvNdImpl::plan(const Layout& input) const {
+Route Convolution::plan(const Layout& input) const {
   const auto dims = static_cast<size_t>(input.dims()), space = geometry_.windows.size();
   require((dims == space + 1 || dims == space + 2) && input.shape()[dims - space - 1] == geometry_.in_channels, [&] {
     return "expected [batch, " + std::to_string(geometry_.in_channels) + ", *space] with " + std::to_string(space) +
@@ -114,32 +106,32 @@ Route ConvNdImpl::plan(const Layout& input) const {
   }
   kernel.padding.assign(space, 0);
   if (const auto cell = made.grid().cell_of(rank)) {
-    const int part = weight_layout_.parts_of(*cell)[0];
-    kernel.runs = runs_of(weight_layout_.split(0), part, rows_in_group(geometry_));
+    const int part = weight_.parts_of(*cell)[0];
+    kernel.runs = runs_of(weight_.split(0), part, rows_in_group(geometry_));
     const std::vector<int> parts = read.parts_of(*cell);
     if (!transposed) {
       kernel.padding = take_padding(halo, channels + 1, parts);
     } else {
-      kernel.owns_bias = first_runs(weight_layout_.split(0), part, rows_in_group(geometry_));
+      kernel.owns_bias = first_runs(weight_.split(0), part, rows_in_group(geometry_));
       for (size_t dim = channels + 1; dim < dims; ++dim)
         kernel.pads.push_back(halo.halos[dim].pads[static_cast<size_t>(parts[dim])]);
     }
   }
   // Not all workers add the bias, or not all in LibTorch's convolution, whose gradients depend on each other's tensors.
-  const bool some_differ = transposed ? routes_.grid().world().size() > 1 : weight_layout_.split(1).parts() > 1;
-  const bool differ = bias_.defined() && some_differ;
+  const bool some_differ = transposed ? routes_.grid().world().size() > 1 : weight_.split(1).parts() > 1;
+  const bool differ = geometry_.bias && some_differ;
   return Route(input, {std::move(halo), made, output ? *output : summed(made), kernel, /*fill=*/0, differ},
                routes_.grid());
 }
 
-Layout ConvNdImpl::rows_side(const RowCuts& rows, std::vector<int64_t> shape, size_t dim, Kind kind) const {
-  const auto& [split, axes] = weight_layout_.cuts()[0];
-  return work_layout(shares_, rows, shape, {split.along(static_cast<int64_t>(dim)), axes},
-                     weight_layout_.cuts()[1].axes, kind);
+Layout Convolution::rows_side(const RowCuts& rows, std::vector<int64_t> shape, size_t dim, Kind kind) const {
+  const auto& [split, axes] = weight_.cuts()[0];
+  return work_layout(shares_, rows, shape, {split.along(static_cast<int64_t>(dim)), axes}, weight_.cuts()[1].axes,
+                     kind);
 }
 
-Layout ConvNdImpl::columns_side(const RowCuts& rows, std::vector<int64_t> shape, size_t dim, Kind kind) const {
-  const Layout::Cut &of_rows = weight_layout_.cuts()[0], &of_columns = weight_layout_.cuts()[1];
+Layout Convolution::columns_side(const RowCuts& rows, std::vector<int64_t> shape, size_t dim, Kind kind) const {
+  const Layout::Cut &of_rows = weight_.cuts()[0], &of_columns = weight_.cuts()[1];
   if (geometry_.groups == 1)
     return work_layout(shares_, rows, shape, {of_columns.split.along(static_cast<int64_t>(dim)), of_columns.axes},
                        of_rows.axes, kind);
@@ -148,6 +140,17 @@ Layout ConvNdImpl::columns_side(const RowCuts& rows, std::vector<int64_t> shape,
   const Split split = channels_of_columns(of_rows.split, of_columns.split, rows_in_group(geometry_), geometry_.groups,
                                           static_cast<int64_t>(dim));
   return work_layout(shares_, rows, shape, {split, axes}, {}, kind);
+}
+
+ConvNdImpl::ConvNdImpl(const ConvGeometry& geometry, const LayerLayouts& placement, const Grid& grid)
+    : convolution_(geometry, placement, grid) {
+  const std::vector<int64_t>& shape = convolution_.weight().shape();
+  double fan_in = 1;  // as torch::nn counts it, also where transposed
+  for (size_t dim = 1; dim < shape.size(); ++dim) fan_in *= static_cast<double>(shape[dim]);
+  register_piece(weight_, "weight",
+                 {convolution_.weight(), grid, Initial::normal(1 / std::sqrt(3 * fan_in)), {shape[0]}},
+                 placement.tensor);
+  if (geometry.bias) register_piece(bias_, "bias", {convolution_.bias(), grid, Initial::zeros()}, placement.tensor);
 }
 
 }  // namespace adjoin::nn

@@ -17,7 +17,7 @@ ADJOIN_OPTIONS_OF_SPACE(ConvTranspose);
 struct ConvGeometry {
   std::string name;  ///< "Conv2d"
   int64_t in_channels = 0, out_channels = 0, groups = 1;
-  bool bias = true;
+  bool bias = true;             ///< if not, the bias that it takes is undefined
   std::vector<Window> windows;  ///< of the dims of space; all transposed or none of them
   Padding padding = Padding::zeros;
 
@@ -47,14 +47,16 @@ ConvGeometry geometry_of(const torch::nn::ConvTransposeOptions<D>& options);
 /// Kinds:  any -> as the placement says
 /// Cost:   two moves each way, and the convolution; a transposed one also computes outputs beyond the ends of the worker's own
 /// Source: Hewett and Grady, arXiv 2006.03108, section 4
-class ConvNdImpl : public ShardedModule {
+class Convolution {
  public:
-  /// All workers of the world call it, also those that hold nothing.
-  /// Throws: InvalidArgument on all workers where x, the windows or a layout do not fit
-  DistributedTensor forward(const DistributedTensor& x);
+  /// Throws: InvalidArgument for a weight of another shape, one whose kernel is cut, or as check_piece
+  Convolution(ConvGeometry geometry, const LayerLayouts& placement, const Grid& grid);
 
- protected:
-  ConvNdImpl(ConvGeometry geometry, const LayerLayouts& placement, const Grid& grid);
+  const Layout& weight() const { return weight_; }  ///< the layouts of the tensors that it takes
+  Layout bias() const;
+  /// All workers of the world call it with their pieces, also those that hold nothing.
+  /// Throws: InvalidArgument on all workers where x, the windows or a layout do not fit
+  DistributedTensor operator()(const DistributedTensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
  private:
   Route plan(const Layout& input) const;
@@ -63,10 +65,22 @@ class ConvNdImpl : public ShardedModule {
   Layout columns_side(const RowCuts& rows, std::vector<int64_t> shape, size_t dim, Kind kind) const;
 
   ConvGeometry geometry_;
-  Layout weight_layout_;
+  Layout weight_;
   WorkDivision shares_;
   LayoutRule output_;
   Routes routes_;
+};
+
+/// A Convolution that owns its weight and bias.
+class ConvNdImpl : public ShardedModule {
+ public:
+  DistributedTensor forward(const DistributedTensor& x) { return convolution_(x, weight_, bias_); }
+
+ protected:
+  ConvNdImpl(const ConvGeometry& geometry, const LayerLayouts& placement, const Grid& grid);
+
+ private:
+  Convolution convolution_;
   at::Tensor weight_, bias_;
 };
 
@@ -74,7 +88,7 @@ class ConvNdImpl : public ShardedModule {
 template <class Options, size_t...>
 class ConvImpl : public ConvNdImpl {
  public:
-  /// Throws: InvalidArgument as geometry_of, for a weight of another shape, or for one whose kernel is cut
+  /// Throws: InvalidArgument as geometry_of and Convolution
   ConvImpl(const Options& o, const LayerLayouts& placement, const Grid& grid)
       : ConvNdImpl(geometry_of(o), placement, grid), options(o) {}
   ConvImpl(const Options& o, const Grid& grid) : ConvImpl(o, LayerLayouts(), grid) {}

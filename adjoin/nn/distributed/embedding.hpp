@@ -21,18 +21,16 @@ using torch::nn::EmbeddingOptions;
 /// Cost:   a move of the ids, an all-reduce of one number, which checks them, a look-up, and a move of the vectors each way: an
 ///         all-reduce where words are cut
 /// Source: Shoeybi et al., arXiv 1909.08053, section 3, for words that are cut
-class EmbeddingImpl : public ShardedModule {
+class EmbeddingLookup {
  public:
   /// Throws: InvalidArgument for sizes below 1, a padding index that is not a word, a weight of another shape or a partial one,
   ///         and for max_norm, scale_grad_by_freq, sparse and _weight, which are not supported
-  EmbeddingImpl(const EmbeddingOptions& options, const LayerLayouts& placement, const Grid& grid);
-  EmbeddingImpl(const EmbeddingOptions& options, const Grid& grid) : EmbeddingImpl(options, LayerLayouts(), grid) {}
+  EmbeddingLookup(const EmbeddingOptions& options, const LayerLayouts& placement, const Grid& grid);
 
-  /// All workers of the world call it, also those that hold nothing.
+  const Layout& weight() const { return weight_; }  ///< the layout of the weight that it takes
+  /// All workers of the world call it with their pieces, also those that hold nothing.
   /// Throws: InvalidArgument on all workers for ids that are not words or not int64, or where a layout does not fit
-  DistributedTensor forward(const DistributedTensor& ids);
-
-  const EmbeddingOptions options;
+  DistributedTensor operator()(const DistributedTensor& ids, const at::Tensor& weight);
 
  private:
   struct Prepared {
@@ -42,10 +40,26 @@ class EmbeddingImpl : public ShardedModule {
   };
   Prepared prepare(const Layout& input) const;
 
-  Layout weight_layout_;
+  EmbeddingOptions options_;
+  Layout weight_;
   WorkDivision shares_;
   LayoutRule output_;
   PerLayout<Prepared> prepared_;
+};
+
+/// An EmbeddingLookup that owns its weight.
+class EmbeddingImpl : public ShardedModule {
+ public:
+  /// Throws: InvalidArgument as EmbeddingLookup
+  EmbeddingImpl(const EmbeddingOptions& options, const LayerLayouts& placement, const Grid& grid);
+  EmbeddingImpl(const EmbeddingOptions& options, const Grid& grid) : EmbeddingImpl(options, LayerLayouts(), grid) {}
+
+  DistributedTensor forward(const DistributedTensor& ids) { return lookup_(ids, weight_); }
+
+  const EmbeddingOptions options;
+
+ private:
+  EmbeddingLookup lookup_;
   at::Tensor weight_;
 };
 TORCH_MODULE(Embedding);

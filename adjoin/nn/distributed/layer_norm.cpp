@@ -1,8 +1,5 @@
 #include "adjoin/nn/distributed/layer_norm.hpp"
 
-#include <ATen/ops/stack.h>
-#include <ATen/ops/zeros_like.h>
-
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -56,17 +53,13 @@ SampleNormGeometry geometry_of(const GroupNormOptions& options) {
   return {.name = "GroupNorm", .shape = {channels}, .groups = groups, .eps = options.eps(), .affine = options.affine()};
 }
 
-SampleNormImpl::SampleNormImpl(SampleNormGeometry geometry, const LayerLayouts& placement, const Grid& grid)
+SampleNorm::SampleNorm(SampleNormGeometry geometry, const LayerLayouts& placement, const Grid& grid)
     : geometry_(std::move(geometry)),
-      weight_layout_(weight_layout(geometry_.name, "a layout of ", placement, Layout(grid.shape(), geometry_.shape))),
+      weight_(weight_layout(geometry_.name, "a layout of ", placement, Layout(grid.shape(), geometry_.shape))),
       output_(placement.output),
-      prepared_(geometry_.name, grid) {
-  if (!geometry_.affine) return;
-  register_piece(weight_, "weight", {weight_layout_, grid, Initial::ones()}, placement.tensor);
-  if (geometry_.bias) register_piece(bias_, "bias", {weight_layout_, grid, Initial::zeros()}, placement.tensor);
-}
+      prepared_(geometry_.name, grid) {}
 
-SampleNormImpl::Prepared SampleNormImpl::prepare(const Layout& input) const {
+SampleNorm::Prepared SampleNorm::prepare(const Layout& input) const {
   const auto count = static_cast<int64_t>(geometry_.shape.size());
   const int64_t first = geometry_.groups ? 1 : input.dims() - count;
   const bool fits = first >= 0 && input.dims() >= first + count &&
@@ -88,30 +81,29 @@ SampleNormImpl::Prepared SampleNormImpl::prepare(const Layout& input) const {
   const int64_t tensors = geometry_.centred ? 2 : 1;
   return {Move(input, x, grid),
           std::move(mean),
-          Move(stacked_on(weight_layout_, tensors), stacked_on(features_here(x, first, count), tensors), grid),
+          Move(stacked_on(weight_, tensors), stacked_on(features_here(x, first, count), tensors), grid),
           Move(x, output_ ? output_(x.shape()) : x, grid),
           x.dims() - first - count,
           leaves_some_out(x, grid)};
 }
 
-DistributedTensor SampleNormImpl::forward(const DistributedTensor& x) {
-  prepared_.check_type(x, weight_, /*mixes=*/true);
+DistributedTensor SampleNorm::operator()(const DistributedTensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  prepared_.check_type(x, weight, /*mixes=*/true);
   const Prepared& prepared = prepared_.of(x.layout, [this](const Layout& input) { return prepare(input); });
   const at::ScalarType type = x.local.scalar_type();
-  const at::Tensor y = normalised(prepared, widened(prepared.read(x.local)), type).to(type);
-  return {prepared.write(y), prepared.write.to(), x.grid, x.step};
+  const at::Tensor read = widened(prepared.read(x.local));
+  at::Tensor affine = geometry_.centred ? stacked_affine(weight, bias) : weight;
+  if (affine.defined()) affine = widened(prepared.affine(geometry_.centred ? affine : affine.unsqueeze(0)));
+  const at::Tensor y = normalise_by_means(read, affine, prepared.dims_behind, geometry_.centred,
+                                          epsilon_of(geometry_, type), prepared.mean, prepared.links);
+  return {prepared.write(y.to(type)), prepared.write.to(), x.grid, x.step};
 }
 
-at::Tensor SampleNormImpl::affine_numbers() const {
-  if (!geometry_.centred) return weight_.unsqueeze(0);
-  return at::stack({weight_, geometry_.bias ? bias_ : at::zeros_like(weight_)});
-}
-
-at::Tensor SampleNormImpl::normalised(const Prepared& prepared, const at::Tensor& x, at::ScalarType type) const {
-  at::Tensor affine;
-  if (geometry_.affine) affine = widened(prepared.affine(affine_numbers()));
-  return normalise_by_means(x, affine, prepared.dims_behind, geometry_.centred, epsilon_of(geometry_, type),
-                            prepared.mean, prepared.links);
+SampleNormImpl::SampleNormImpl(const SampleNormGeometry& geometry, const LayerLayouts& placement, const Grid& grid)
+    : norm_(geometry, placement, grid) {
+  if (!geometry.affine) return;
+  register_piece(weight_, "weight", {norm_.weight(), grid, Initial::ones()}, placement.tensor);
+  if (geometry.bias) register_piece(bias_, "bias", {norm_.weight(), grid, Initial::zeros()}, placement.tensor);
 }
 
 }  // namespace adjoin::nn

@@ -33,9 +33,9 @@ struct SampleNormGeometry {
   std::vector<int64_t> shape;          ///< of weight and bias: the last dims of x, or its channels
   std::optional<int64_t> groups = {};  ///< GroupNorm: number of groups of channels
   std::optional<double> eps = 1e-5;    ///< none: the epsilon of the type
-  bool affine = true;
-  bool centred = true;  ///< false for RMSNorm, which subtracts no mean and has no bias
-  bool bias = true;     ///< besides a weight
+  bool affine = true;                  ///< whether a module has a weight
+  bool centred = true;                 ///< false for RMSNorm, which subtracts no mean and has no bias
+  bool bias = true;                    ///< whether a module has a bias besides a weight
 };
 
 /// Throws: InvalidArgument for an empty shape, or sizes below 1
@@ -54,14 +54,15 @@ SampleNormGeometry geometry_of(const GroupNormOptions& options);
 /// Cost:   two all-reduces (RMSNorm: one) each way, of one number for each sample, or for each group of a sample; a move of the
 ///         weights; several passes over x
 /// Source: Ba, Kiros, Hinton, arXiv 1607.06450; Zhang and Sennrich, arXiv 1910.07467; Wu and He, arXiv 1803.08494
-class SampleNormImpl : public ShardedModule {
+class SampleNorm {
  public:
-  /// All workers of the world call it, also those that hold nothing.
-  /// Throws: InvalidArgument on all workers where x does not have the options' shape, or a layout does not fit
-  DistributedTensor forward(const DistributedTensor& x);
+  /// Throws: InvalidArgument for a weight of another shape
+  SampleNorm(SampleNormGeometry geometry, const LayerLayouts& placement, const Grid& grid);
 
- protected:
-  SampleNormImpl(SampleNormGeometry geometry, const LayerLayouts& placement, const Grid& grid);
+  const Layout& weight() const { return weight_; }  ///< the layout of the weight and of the bias that it takes
+  /// All workers of the world call it with their pieces, also those that hold nothing. Weight and bias may be undefined.
+  /// Throws: InvalidArgument on all workers where x does not have the geometry's shape, or a layout does not fit
+  DistributedTensor operator()(const DistributedTensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
  private:
   /// What is prepared for inputs of one layout.
@@ -74,18 +75,27 @@ class SampleNormImpl : public ShardedModule {
     bool links = false;       // some worker holds nothing
   };
   Prepared prepare(const Layout& input) const;
-  at::Tensor affine_numbers() const;  // weight and bias, stacked; without a bias zeros
-  /// `type` is the input's; x has been widened from it.
-  at::Tensor normalised(const Prepared& prepared, const at::Tensor& x, at::ScalarType type) const;
 
   SampleNormGeometry geometry_;
-  Layout weight_layout_;
+  Layout weight_;
   LayoutRule output_;
   PerLayout<Prepared> prepared_;
+};
+
+/// A SampleNorm that owns its weight and bias.
+class SampleNormImpl : public ShardedModule {
+ public:
+  DistributedTensor forward(const DistributedTensor& x) { return norm_(x, weight_, bias_); }
+
+ protected:
+  SampleNormImpl(const SampleNormGeometry& geometry, const LayerLayouts& placement, const Grid& grid);
+
+ private:
+  SampleNorm norm_;
   at::Tensor weight_, bias_;
 };
 
-/// SampleNorm with the options of its twin.
+/// SampleNormImpl with the options of its twin.
 template <class Options>
 class SampleNormOf : public SampleNormImpl {
  public:

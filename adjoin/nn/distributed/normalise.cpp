@@ -3,9 +3,11 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/native_batch_norm.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -252,6 +254,11 @@ at::Tensor ChannelMoments::moments(const at::Tensor& x) const {
 
 at::Tensor ChannelMoments::totals(const at::Tensor& own) const {
   return sum_(own.view(own_shape_)).view(own.sizes());
+}
+
+at::Tensor stacked_affine(const at::Tensor& weight, const at::Tensor& bias) {
+  if (!weight.defined() && !bias.defined()) return {};
+  return at::stack({weight.defined() ? weight : at::ones_like(bias), bias.defined() ? bias : at::zeros_like(weight)});
 }
 
 Normalised normalise_batch(const at::Tensor& x, const at::Tensor& affine,

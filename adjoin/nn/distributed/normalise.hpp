@@ -54,6 +54,9 @@ class ChannelMoments {
   Move own_;
 };
 
+/// A norm's weight and bias as one tensor [2, *features]; undefined where both are.
+at::Tensor stacked_affine(const at::Tensor& weight, const at::Tensor& bias);
+
 /// A normalised batch, and its mean and variance [2, planes] as ChannelMoments gives them, without a gradient.
 struct Normalised {
   at::Tensor y, moments;

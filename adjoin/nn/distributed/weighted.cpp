@@ -61,6 +61,7 @@ WorkDivision shares_of(const std::string& layer, const Layout& weight, int64_t o
       return layer + ": expected a weight that is cut only along its features (dims " + std::to_string(out_dim) +
              " and " + std::to_string(in_dim) + "), got " + weight.to_string();
     });
+  check_piece("weight", weight);
   return {weight.grid(), weight.cuts()[static_cast<size_t>(out_dim)].axes,
           weight.cuts()[static_cast<size_t>(in_dim)].axes, weight.axes(Kind::copied)};
 }

@@ -20,7 +20,7 @@ struct WorkDivision {
   std::vector<std::string> rows;     ///< the axes along which it is copied
 };
 
-/// Throws: InvalidArgument, with the layer's name, where the weight is cut along another dim
+/// Throws: InvalidArgument, with the layer's name, where the weight is cut along another dim; also as check_piece
 WorkDivision shares_of(const std::string& layer, const Layout& weight, int64_t out_dim, int64_t in_dim);
 
 /// A bias is added once: the first of the workers that make summands of one output has it. The layout is cut over the axes `in`

@@ -148,6 +148,10 @@ TEST(Conv, refuses_what_does_not_fit_on_every_worker) {
           "Conv2d(4, 6, kernel 3x3): expected a weight that is cut only along its features (dims 0 and 1), got " +
               kernel_cut.to_string());
     }
+    const Layout summands = Layout(grid.shape(), {6, 4, 3, 3}).with_kind("rows", Kind::partial);
+    EXPECT_EQ(thrown_by<InvalidArgument>(
+                  [&] { Convolution(geometry_of(Conv2dOptions(4, 6, 3)), {.weight = summands}, grid); }),
+              "parameter 'weight': expected exact splits and no axis that is partial, got " + summands.to_string());
   });
 }
 

@@ -130,6 +130,16 @@ TEST(GroupNorm, moves_nothing_where_each_group_lies_on_one_worker) {
   });
 }
 
+TEST(SampleNorm, takes_a_bias_without_a_weight) {
+  for_each_world({1, 2}, [](const Communicator& world) {
+    const Grid grid(world, {{"rows", world.size()}});
+    const at::Tensor x = at::arange(12, at::kDouble).square().view({3, 4}), bias = at::arange(4, at::kDouble);
+    SampleNorm norm(geometry_of(LayerNormOptions({4})), LayerLayouts(), grid);
+    const DistributedTensor y = norm(laid_out(x, balanced_over(grid.shape(), {{"rows"}})({3, 4}), grid), {}, bias);
+    expect_close(whole(y), at::layer_norm(x, {4}, {}, bias), "output");
+  });
+}
+
 TEST(SampleNorm, refuses_what_does_not_fit_on_every_worker) {
   for_each_world({1, 2}, [](const Communicator& world) {
     const Grid grid(world, {{"rows", world.size()}});
