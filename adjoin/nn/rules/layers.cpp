@@ -1,11 +1,10 @@
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 #include <memory>
 
 #include "adjoin/nn/distributed/batch_norm.hpp"
 #include "adjoin/nn/distributed/conv.hpp"
 #include "adjoin/nn/distributed/layer_norm.hpp"
+#include "adjoin/nn/distributed/linked.hpp"
 #include "adjoin/nn/distributed/pool.hpp"
 #include "adjoin/nn/distributed/upsample.hpp"
 #include "adjoin/nn/rules/operation.hpp"
@@ -18,19 +17,34 @@ namespace {
 
 using Arguments = c10::ArrayRef<c10::IValue>;
 
-/// The sizes of the result, which LibTorch finds without computing.
-std::vector<int64_t> result_shape(const Operation& operation) {
-  Stack stack(operation.arguments.begin(), operation.arguments.end());
-  for (const Operand& operand : operation.operands) {
-    const at::Tensor tensor = operation.arguments[operand.argument].toTensor();
-    stack[operand.argument] = at::empty(operand.layout.shape(), tensor.options().device(at::kMeta).requires_grad(false));
+/// The sizes of the result of windows over the last dims, with `channels` in the dim before; none keeps them.
+std::vector<int64_t> windowed(std::vector<int64_t> shape, const std::vector<Window>& windows,
+                              std::optional<int64_t> channels = {}) {
+  const size_t first = shape.size() - windows.size();
+  for (size_t dim = 0; dim < windows.size(); ++dim) shape[first + dim] = outputs_of(windows[dim], shape[first + dim]);
+  if (channels) shape[first - 1] = *channels;
+  return shape;
+}
+std::vector<int64_t> resized(std::vector<int64_t> shape, const std::vector<int64_t>& sizes) {
+  std::ranges::copy(sizes, shape.end() - std::ssize(sizes));
+  return shape;
+}
+
+/// The ways, in which a worker whose result has no elements does not call LibTorch, some of whose operations fail then.
+std::vector<Way> without_empty_calls(std::vector<Way> ways, const Operation& operation) {
+  for (Way& way : ways) {
+    const std::vector<int64_t> shape = way.makes[0].shape_on(operation.home.rank);
+    if (std::ranges::find(shape, 0) != shape.end())
+      way.kernel = [shape](Arguments arguments) {
+        return std::vector<at::Tensor>{arguments[0].toTensor().new_zeros(shape)};
+      };
   }
-  operation.handle.callBoxed(&stack);
-  return stack[0].toTensor().sizes().vec();
+  return ways;
 }
 
 bool is_cut_in(const Layout& layout, size_t first, size_t end) {
-  return std::any_of(layout.cuts().begin() + static_cast<ptrdiff_t>(first), layout.cuts().begin() + static_cast<ptrdiff_t>(end),
+  return std::any_of(layout.cuts().begin() + static_cast<ptrdiff_t>(first),
+                     layout.cuts().begin() + static_cast<ptrdiff_t>(end),
                      [](const Layout::Cut& cut) { return !cut.axes.empty(); });
 }
 
@@ -102,9 +116,9 @@ std::vector<Way> convolution(const Operation& operation) {
   if (x == nullptr || w == nullptr || !operation.arguments[4].isList()) return {};
   const bool transposed = operation.name().find("transpose") != std::string::npos;
   const size_t space = static_cast<size_t>(w->layout.dims()) - 2, dims = static_cast<size_t>(x->layout.dims());
-  const std::vector<int64_t> shape = result_shape(operation);
   const size_t channels = dims - space - 1;
   const ConvGeometry geometry = geometry_of(operation, transposed);
+  const std::vector<int64_t> shape = windowed(x->layout.shape(), geometry.windows, geometry.out_channels);
   if (!is_cut_in(x->layout, channels + 1, dims)) {
     Labels labels = by_sample(operation, space, shape);
     constexpr int kIn = 2000, kOut = 2001;
@@ -125,7 +139,13 @@ std::vector<Way> convolution(const Operation& operation) {
       labels.operands.push_back({kOut});
       labels.summands.insert(2);
     }
-    return labelled(labels, operation);
+    std::vector<Way> ways = labelled(labels, operation);
+    // LibTorch's convolution of nothing has no second derivatives, and without input channels no outputs.
+    std::erase_if(ways, [&](const Way& way) {
+      return std::ranges::any_of(way.reads,
+                                 [&](const Layout& read) { return leaves_some_out(read, operation.home.grid); });
+    });
+    if (!ways.empty()) return ways;
   }
   const Layout read = summed_up(x->layout);
   if (is_cut_in(w->layout, 2, static_cast<size_t>(w->layout.dims()))) return {};
@@ -153,15 +173,16 @@ std::vector<Way> convolution(const Operation& operation) {
 
 /// An operation of each sample and channel over space, for which `route` makes the plan where space is cut.
 template <class MakeRoute>
-std::vector<Way> over_space(const Operation& operation, size_t space, const MakeRoute& route) {
+std::vector<Way> over_space(const Operation& operation, size_t space, const std::vector<int64_t>& shape,
+                            const MakeRoute& route) {
   const Layout& x = operation.operands[0].layout;
   const auto dims = static_cast<size_t>(x.dims());
   if (dims < space + 1 || operation.operands.size() != 1) return {};
-  const std::vector<int64_t> shape = result_shape(operation);
-  if (!is_cut_in(x, dims - space, dims)) return labelled(by_sample(operation, space, shape), operation);
+  if (!is_cut_in(x, dims - space, dims))
+    return without_empty_calls(labelled(by_sample(operation, space, shape), operation), operation);
   const Layout read = summed_up(x), made = beside(read, shape);
   auto layer = route([made](const std::vector<int64_t>&) { return made; });
-  if (!layer) return labelled(by_sample(operation, space, shape), operation);
+  if (!layer) return without_empty_calls(labelled(by_sample(operation, space, shape), operation), operation);
   Way way{.reads = {read}, .makes = {made}};
   way.kernel = [layer, read, grid = operation.home.grid](Arguments arguments) {
     return std::vector<at::Tensor>{layer({arguments[0].toTensor(), read, grid}).local};
@@ -177,7 +198,8 @@ Layer routed(const Operation& operation, const PoolGeometry& geometry, LayoutRul
   return [route](const DistributedTensor& given) { return (*route)(given, {}); };
 }
 
-std::vector<int64_t> for_each_dim(std::vector<int64_t> numbers, size_t dims, const std::vector<int64_t>& otherwise = {}) {
+std::vector<int64_t> for_each_dim(std::vector<int64_t> numbers, size_t dims,
+                                  const std::vector<int64_t>& otherwise = {}) {
   if (numbers.empty()) numbers = otherwise;
   numbers.resize(dims, numbers.empty() ? 1 : numbers[0]);
   return numbers;
@@ -190,33 +212,34 @@ size_t space_of(const std::string& name) {
 std::vector<Way> pool(const Operation& operation) {
   const std::string& name = operation.name();
   const size_t space = space_of(name);
-  return over_space(operation, space, [&](LayoutRule output) {
-    const bool is_max = name.find("max_pool") != std::string::npos;
-    PoolGeometry geometry{.name = name.substr(6), .is_max = is_max};
-    const std::vector<int64_t> kernel = for_each_dim(operation.integers(1), space), stride = for_each_dim(operation.integers(2), space, kernel),
-                               padding = for_each_dim(operation.integers(3), space);
-    const std::vector<int64_t> dilation = is_max ? for_each_dim(operation.integers(4), space) : std::vector<int64_t>(space, 1);
-    const size_t ceil = is_max ? 5 : 4;
-    for (size_t dim = 0; dim < space; ++dim)
-      geometry.windows.push_back({.kernel = kernel[dim],
-                                  .stride = stride[dim],
-                                  .dilation = dilation[dim],
-                                  .before = padding[dim],
-                                  .after = padding[dim],
-                                  .ceil_mode = operation.arguments[ceil].toBool()});
-    if (!is_max) {
-      geometry.count_include_pad = operation.arguments[5].toBool();
-      if (operation.arguments.size() > 6 && !operation.arguments[6].isNone()) geometry.divisor_override = operation.integer(6);
-    }
-    return routed(operation, geometry, std::move(output));
-  });
+  const bool is_max = name.find("max_pool") != std::string::npos;
+  PoolGeometry geometry{.name = name.substr(6), .is_max = is_max};
+  const std::vector<int64_t> kernel = for_each_dim(operation.integers(1), space),
+                             stride = for_each_dim(operation.integers(2), space, kernel),
+                             padding = for_each_dim(operation.integers(3), space);
+  const std::vector<int64_t> dilation =
+      is_max ? for_each_dim(operation.integers(4), space) : std::vector<int64_t>(space, 1);
+  for (size_t dim = 0; dim < space; ++dim)
+    geometry.windows.push_back({.kernel = kernel[dim],
+                                .stride = stride[dim],
+                                .dilation = dilation[dim],
+                                .before = padding[dim],
+                                .after = padding[dim],
+                                .ceil_mode = operation.arguments[is_max ? 5 : 4].toBool()});
+  if (!is_max) {
+    geometry.count_include_pad = operation.arguments[5].toBool();
+    if (operation.arguments.size() > 6 && !operation.arguments[6].isNone())
+      geometry.divisor_override = operation.integer(6);
+  }
+  return over_space(operation, space, windowed(operation.shape(0), geometry.windows),
+                    [&](LayoutRule output) { return routed(operation, geometry, std::move(output)); });
 }
 
 std::vector<Way> adaptive_average(const Operation& operation) {
   const size_t space = space_of(operation.name());
-  return over_space(operation, space, [&](LayoutRule output) {
-    std::vector<std::optional<int64_t>> sizes;
-    for (const int64_t size : for_each_dim(operation.integers(1), space)) sizes.emplace_back(size);
+  const std::vector<int64_t> outputs = for_each_dim(operation.integers(1), space);
+  return over_space(operation, space, resized(operation.shape(0), outputs), [&](LayoutRule output) {
+    const std::vector<std::optional<int64_t>> sizes(outputs.begin(), outputs.end());
     return routed(operation, adaptive_pool(/*is_max=*/false, sizes), std::move(output));
   });
 }
@@ -226,12 +249,13 @@ std::vector<Way> upsample(const Operation& operation) {
   const std::string& name = operation.name();
   const size_t space = space_of(name);
   const auto dims = static_cast<size_t>(operation.operands[0].layout.dims());
-  return over_space(operation, space, [&](LayoutRule output) -> Layer {
-    const std::vector<int64_t> sizes = operation.integers(1);
+  const std::vector<int64_t> sizes = operation.integers(1);
+  return over_space(operation, space, resized(operation.shape(0), sizes), [&](LayoutRule output) -> Layer {
     const bool nearest = name.find("nearest") != std::string::npos;
     for (size_t dim = 0; dim < space; ++dim) {
       const c10::IValue& scale = operation.arguments[operation.arguments.size() - space + dim];
-      const double ratio = static_cast<double>(sizes[dim]) / static_cast<double>(operation.shape(0)[dims - space + dim]);
+      const double ratio =
+          static_cast<double>(sizes[dim]) / static_cast<double>(operation.shape(0)[dims - space + dim]);
       if (!scale.isNone() && scale.toDouble() != ratio) return {};
     }
     InterpolateFuncOptions options;
@@ -256,24 +280,26 @@ std::vector<Way> batch_norm(const Operation& operation) {
   const Operand* x = operation.operand(0);
   const int64_t dims = x == nullptr ? 0 : x->layout.dims();
   if (dims < 2) return {};
-  const bool has_statistics = operation.operand(3) != nullptr, trains = operation.arguments[5].toBool() || !has_statistics;
+  const bool has_statistics = operation.operand(3) != nullptr,
+             trains = operation.arguments[5].toBool() || !has_statistics;
   Labels labels{.operands = {numbered(dims)}, .results = {numbered(dims)}};
   for (size_t i = 1; i < operation.operands.size(); ++i) labels.operands.push_back({1});
-  if (!trains) return labelled(labels, operation);
+  if (!trains) return without_empty_calls(labelled(labels, operation), operation);
   const bool over_workers = is_cut_in(x->layout, 0, 1) || is_cut_in(x->layout, 2, static_cast<size_t>(dims));
   if (!over_workers) {
     for (int64_t dim = 0; dim < dims; ++dim)
       if (dim != 1 || has_statistics) labels.whole.insert(static_cast<int>(dim));
-    return labelled(labels, operation);
+    return without_empty_calls(labelled(labels, operation), operation);
   }
   const Layout read = whole_along(summed_up(x->layout), {1});
   for (size_t i = 1; i < operation.operands.size(); ++i)
     if (is_cut_in(operation.operands[i].layout, 0, 1)) return {};
-  auto layer = std::make_shared<ChannelNorm>(ChannelNormGeometry{.name = "batch_norm",
-                                                                 .space = static_cast<size_t>(dims) - 2,
-                                                                 .features = x->layout.shape()[1],
-                                                                 .eps = operation.arguments[7].toDouble()},
-                                             LayerLayouts{.output = [read](const auto&) { return read; }}, operation.home.grid);
+  auto layer =
+      std::make_shared<ChannelNorm>(ChannelNormGeometry{.name = "batch_norm",
+                                                        .space = static_cast<size_t>(dims) - 2,
+                                                        .features = x->layout.shape()[1],
+                                                        .eps = operation.arguments[7].toDouble()},
+                                    LayerLayouts{.output = [read](const auto&) { return read; }}, operation.home.grid);
   Way way{.reads = {read}, .makes = {read}};
   for (size_t i = 1; i < operation.operands.size(); ++i) way.reads.push_back(layer->weight());
   way.kernel = [layer, read, grid = operation.home.grid](Arguments arguments) {
@@ -295,11 +321,14 @@ std::vector<Way> sample_norm(const Operation& operation, SampleNormGeometry geom
   for (size_t i = 1; i < operation.operands.size(); ++i)
     for (const Layout::Cut& cut : operation.operands[i].layout.cuts())
       if (!cut.axes.empty()) return {};
-  auto layer = std::make_shared<SampleNorm>(std::move(geometry), LayerLayouts{.output = [x](const auto&) { return x; }}, operation.home.grid);
+  auto layer = std::make_shared<SampleNorm>(std::move(geometry), LayerLayouts{.output = [x](const auto&) { return x; }},
+                                            operation.home.grid);
   Way way{.reads = {x}, .makes = {x}};
   for (size_t i = 1; i < operation.operands.size(); ++i) way.reads.push_back(layer->weight());
   way.kernel = [layer, x, weight, bias, grid = operation.home.grid](Arguments arguments) {
-    const auto tensor = [&](size_t i) { return i == 0 || arguments[i].isNone() ? at::Tensor() : arguments[i].toTensor(); };
+    const auto tensor = [&](size_t i) {
+      return i == 0 || arguments[i].isNone() ? at::Tensor() : arguments[i].toTensor();
+    };
     return std::vector<at::Tensor>{(*layer)({arguments[0].toTensor(), x, grid}, tensor(weight), tensor(bias)).local};
   };
   return {std::move(way)};
@@ -311,12 +340,15 @@ std::vector<Way> group_norm(const Operation& operation) {
   if (dims < 2) return {};
   if (is_cut_in(x, 1, dims))
     return sample_norm(operation,
-                       {.name = "group_norm", .shape = {x.shape()[1]}, .groups = operation.integer(1), .eps = operation.arguments[4].toDouble()},
+                       {.name = "group_norm",
+                        .shape = {x.shape()[1]},
+                        .groups = operation.integer(1),
+                        .eps = operation.arguments[4].toDouble()},
                        /*weight=*/2, /*bias=*/3);
   Labels labels{.operands = {numbered(x.dims())}, .results = {numbered(x.dims())}};
   for (size_t dim = 1; dim < dims; ++dim) labels.whole.insert(static_cast<int>(dim));
   for (size_t i = 1; i < operation.operands.size(); ++i) labels.operands.push_back({1});
-  return labelled(labels, operation);
+  return without_empty_calls(labelled(labels, operation), operation);
 }
 
 std::vector<Way> layer_norm(const Operation& operation) {
@@ -336,7 +368,7 @@ std::vector<Way> layer_norm(const Operation& operation) {
   const std::vector<int> x = numbered(dims), last(x.end() - of_norm, x.end());
   Labels labels{.operands = {x}, .results = {x}, .whole = {last.begin(), last.end()}};
   for (size_t i = 1; i < operation.operands.size(); ++i) labels.operands.push_back(last);
-  return labelled(labels, operation);
+  return without_empty_calls(labelled(labels, operation), operation);
 }
 
 }  // namespace
@@ -347,7 +379,8 @@ Table layer_rules() {
            /*is_product=*/true},
           {{"max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d"}, pool},
           {{"adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"}, adaptive_average},
-          {{"upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d"},
+          {{"upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_linear1d",
+            "upsample_bilinear2d", "upsample_trilinear3d"},
            upsample},
           {{"batch_norm"}, batch_norm},
           {{"group_norm"}, group_norm},

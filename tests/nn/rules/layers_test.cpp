@@ -16,38 +16,74 @@ struct Trial {
 
 void expect_all(const std::vector<Trial>& trials) {
   for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
-    for (const Trial& trial : trials) expect_as_plain_anywhere(trial.name, trial.code, trial.shapes, world, 6, trial.twice);
+    for (const Trial& trial : trials)
+      expect_as_plain_anywhere(trial.name, trial.code, trial.shapes, world, 6, trial.twice);
   });
 }
 
 TEST(RulesOfLayers, convolve) {
   expect_all({
       {"conv1d", [](const Tensors& x) { return at::conv1d(x[0], x[1], x[2], 1, 1); }, {{3, 4, 9}, {6, 4, 3}, {6}}},
-      {"conv2d", [](const Tensors& x) { return at::conv2d(x[0], x[1], x[2], 1, 1); }, {{2, 3, 7, 6}, {4, 3, 3, 3}, {4}}},
-      {"conv2d with strides", [](const Tensors& x) { return at::conv2d(x[0], x[1], at::Tensor(), at::IntArrayRef{2, 1}, at::IntArrayRef{0, 2}, at::IntArrayRef{1, 2}); }, {{2, 3, 9, 8}, {4, 3, 3, 3}}},
-      {"conv2d in groups", [](const Tensors& x) { return at::conv2d(x[0], x[1], x[2], 1, 1, 1, 2); }, {{2, 4, 6, 6}, {6, 2, 3, 3}, {6}}},
-      {"conv_transpose2d", [](const Tensors& x) { return at::conv_transpose2d(x[0], x[1], x[2], 2, 1, 1); }, {{2, 3, 5, 4}, {3, 4, 3, 3}, {4}}},
+      {"conv2d",
+       [](const Tensors& x) { return at::conv2d(x[0], x[1], x[2], 1, 1); },
+       {{2, 3, 7, 6}, {4, 3, 3, 3}, {4}}},
+      {"conv2d with strides",
+       [](const Tensors& x) {
+         return at::conv2d(x[0], x[1], at::Tensor(), at::IntArrayRef{2, 1}, at::IntArrayRef{0, 2},
+                           at::IntArrayRef{1, 2});
+       },
+       {{2, 3, 9, 8}, {4, 3, 3, 3}}},
+      {"conv2d in groups",
+       [](const Tensors& x) { return at::conv2d(x[0], x[1], x[2], 1, 1, 1, 2); },
+       {{2, 4, 6, 6}, {6, 2, 3, 3}, {6}}},
+      {"conv_transpose2d",
+       [](const Tensors& x) { return at::conv_transpose2d(x[0], x[1], x[2], 2, 1, 1); },
+       {{2, 3, 5, 4}, {3, 4, 3, 3}, {4}}},
   });
 }
 
 TEST(RulesOfLayers, pool_and_upsample) {
   expect_all({
       {"max_pool2d", [](const Tensors& x) { return at::max_pool2d(x[0], 2); }, {{2, 3, 8, 6}}, false},
-      {"max_pool2d that overlap", [](const Tensors& x) { return at::max_pool2d(x[0], 3, 2, 1); }, {{2, 3, 8, 7}}, false},
+      {"max_pool2d that overlap",
+       [](const Tensors& x) { return at::max_pool2d(x[0], 3, 2, 1); },
+       {{2, 3, 8, 7}},
+       false},
       {"avg_pool2d", [](const Tensors& x) { return at::avg_pool2d(x[0], 3, 1, 1).tanh(); }, {{2, 3, 8, 6}}},
-      {"adaptive_avg_pool2d", [](const Tensors& x) { return at::adaptive_avg_pool2d(x[0], {2, 3}).tanh(); }, {{2, 3, 7, 6}}},
-      {"upsample_nearest2d", [](const Tensors& x) { return at::upsample_nearest2d(x[0], {8, 12}).tanh(); }, {{2, 3, 4, 6}}},
-      {"upsample_bilinear2d", [](const Tensors& x) { return at::upsample_bilinear2d(x[0], {8, 9}, false).tanh(); }, {{2, 3, 4, 6}}},
+      {"adaptive_avg_pool2d",
+       [](const Tensors& x) {
+         return at::adaptive_avg_pool2d(x[0], {2, 3}).tanh();
+       },
+       {{2, 3, 7, 6}}},
+      {"upsample_nearest2d",
+       [](const Tensors& x) {
+         return at::upsample_nearest2d(x[0], {8, 12}).tanh();
+       },
+       {{2, 3, 4, 6}}},
+      {"upsample_bilinear2d",
+       [](const Tensors& x) {
+         return at::upsample_bilinear2d(x[0], {8, 9}, false).tanh();
+       },
+       {{2, 3, 4, 6}}},
   });
 }
 
 TEST(RulesOfLayers, normalise) {
   expect_all({
-      {"batch_norm", [](const Tensors& x) { return at::batch_norm(x[0], x[1], x[2], {}, {}, true, 0.1, 1e-3, false).tanh(); }, {{4, 3, 5}, {3}, {3}}},
-      {"batch_norm by statistics", [](const Tensors& x) { return at::batch_norm(x[0], x[1], x[2], x[3].detach(), x[4].detach().square() + 1, false, 0.1, 1e-3, false); },
+      {"batch_norm",
+       [](const Tensors& x) { return at::batch_norm(x[0], x[1], x[2], {}, {}, true, 0.1, 1e-3, false).tanh(); },
+       {{4, 3, 5}, {3}, {3}}},
+      {"batch_norm by statistics",
+       [](const Tensors& x) {
+         return at::batch_norm(x[0], x[1], x[2], x[3].detach(), x[4].detach().square() + 1, false, 0.1, 1e-3, false);
+       },
        {{4, 3, 5}, {3}, {3}, {3}, {3}}},
       {"group_norm", [](const Tensors& x) { return at::group_norm(x[0], 2, x[1], x[2], 1e-3); }, {{3, 4, 5}, {4}, {4}}},
-      {"layer_norm", [](const Tensors& x) { return at::layer_norm(x[0], {4, 6}, x[1], x[2], 1e-3); }, {{3, 4, 6}, {4, 6}, {4, 6}}},
+      {"layer_norm",
+       [](const Tensors& x) {
+         return at::layer_norm(x[0], {4, 6}, x[1], x[2], 1e-3);
+       },
+       {{3, 4, 6}, {4, 6}, {4, 6}}},
       {"rms_norm", [](const Tensors& x) { return at::rms_norm(x[0], {6}, x[1], 1e-3); }, {{3, 4, 6}, {6}}},
   });
 }
