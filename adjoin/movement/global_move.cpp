@@ -76,7 +76,12 @@ GlobalMove::GlobalMove(const Layout& from, const Layout& to, const Grid& grid) {
   const std::vector<std::string> copied = axes_of(Kind::copied, from, to), partial = axes_of(Kind::partial, to, from);
   const Layout first = replicated_along(from, copied), last = replicated_along(to, partial);
   if (!copied.empty() && grid.has_me()) before_ = std::make_shared<OneCounts>(from, first, copied, grid);
-  if (first != last) move_.emplace(first, last, grid);
+  if (first != last) {
+    move_.emplace(first, last, grid);
+    const MoveKind kind = kind_of_move(first, last);
+    keeps_memory_ = kind.way == MoveKind::Way::local && kind.taken.empty();
+  }
+  for (const std::string& axis : partial) keeps_memory_ = keeps_memory_ && from.grid().axis_size(axis) == 1;
   if (!partial.empty() && grid.has_me()) after_ = std::make_shared<OneCounts>(last, to, partial, grid);
 }
 

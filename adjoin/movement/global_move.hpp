@@ -25,6 +25,9 @@ class GlobalMove {
   /// Whether nothing changes but a kind from copied to another.
   bool only_counts_once() const { return before_ && !move_ && !after_; }
 
+  /// Whether each worker's result has the memory of what it had.
+  bool keeps_memory() const { return keeps_memory_; }
+
   /// The elements that a worker sends, forward and back, by which ways to run an operation are compared: a formula of the layouts.
   static double cost(const Layout& from, const Layout& to);
 
@@ -32,6 +35,7 @@ class GlobalMove {
   struct OneCounts;
   std::optional<Move> move_;
   std::shared_ptr<const OneCounts> before_, after_;
+  bool keeps_memory_ = true;
 };
 
 }  // namespace adjoin

@@ -39,6 +39,9 @@ struct ToPiece final : torch::autograd::Node {
   variable_list apply(variable_list&& gradients) override {
     // A worker whose operation has no elements may have no gradient where others have one.
     if (!gradients[0].defined()) gradients[0] = at::zeros(sizes, options);
+    // Another tensor's gradient may have this memory: who gets this one may keep it and write to it.
+    const bool is_shared = gradients[0].use_count() > 1 || gradients[0].storage().use_count() > 1;
+    if (is_shared) gradients[0] = gradients[0].clone();
     return {global(gradients[0], home->dual(layout), home)};
   }
   Layout layout;
@@ -54,8 +57,12 @@ void link(const at::Tensor& global, const at::Tensor& local) {
   const uint32_t input = node->add_input_metadata(global);
   piece.node = node.get();
   c10::TensorImpl* impl = global.unsafeGetTensorImpl();
+  const auto* before = torch::autograd::impl::get_autograd_meta(global);
+  const bool retains = before != nullptr && before->grad_fn_ && before->retains_grad_;
+  if (retains) before->grad_fn_->pop_retains_grad_hook(before->output_nr_);  // as LibTorch does where a tensor is written
   impl->set_autograd_meta(std::make_unique<torch::autograd::AutogradMeta>(
       impl, /*requires_grad=*/false, torch::autograd::Edge(std::move(node), input)));
+  if (retains) global.retain_grad();
 }
 
 /// The strides of a global tensor mirror those of its piece, in the order of dims, gaps and expanded dims: so is_contiguous,
@@ -137,6 +144,10 @@ const GlobalMove& GlobalGrid::move_between(const Layout& from, const Layout& to)
 
 at::Tensor moved(const at::Tensor& x, const Layout& to, GlobalGrid& home, std::optional<at::ScalarType> type) {
   const auto cast = [&](const at::Tensor& t) { return type ? t.to(*type) : t; };
+  if (!home.grid.has_me()) {  // no move has this worker's part; it has no elements, and stays in the graph
+    if (is_global(x)) return cast(read_piece(x));
+    return cast(x.requires_grad() ? x.reshape({-1}).narrow(0, 0, 0) : at::empty({0}, x.options()));
+  }
   if (!is_global(x)) {
     const Layout from = home.everywhere(x.sizes().vec());
     return from == to ? cast(x) : home.move_between(from, to)(cast(x));
@@ -149,11 +160,12 @@ at::Tensor moved(const at::Tensor& x, const Layout& to, GlobalGrid& home, std::o
   const at::Tensor here = read_piece(x);
   if (const auto& last = piece.last_moved;
       last && last->layout == to && last->from.is_same(here) && last->version == here._version() &&
+      last->version_to == last->to._version() &&
       last->to.scalar_type() == type.value_or(here.scalar_type()) &&
       (!c10::GradMode::is_enabled() || last->to.requires_grad() == here.requires_grad()))
     return last->to;
   const at::Tensor result = move(cast(here));
-  piece.last_moved = {to, here, result, here._version()};
+  piece.last_moved = {to, here, result, here._version(), result._version()};
   return result;
 }
 
@@ -166,9 +178,10 @@ at::Tensor global(const at::Tensor& local, const Layout& layout, std::shared_ptr
     impl->set_sizes_and_strides(layout.shape(), strides_like(local, layout.shape()));
   impl->release_storage_and_set_meta_custom_data_ptr_error_msg_(
       "this is a piece of a global tensor; take local_of(x).local, or whole(x)");
+  impl->set_version_counter(local.unsafeGetTensorImpl()->version_counter());  // a write to the memory is one to all views
   impl->set_backend_meta(c10::make_intrusive<GlobalPiece>(local, layout, std::move(home)));
   at::Tensor result(std::move(impl));
-  if (local.requires_grad()) link(result, local);
+  if (local.requires_grad() && c10::GradMode::is_enabled()) link(result, local);
   return result;
 }
 
@@ -180,11 +193,15 @@ at::Tensor global(const DistributedTensor& x) {
 
 at::Tensor read_piece(const at::Tensor& global, const Layout& read) {
   GlobalPiece& piece = piece_of(global);
+  require(!piece.copied || piece.copied->of.current_version() == piece.copied->version, [&] {
+    return "global tensor " + piece.layout.to_string() +
+           ": expected a view whose memory was not written since, as it is a copy of it here; make it after that";
+  });
   const auto* meta = torch::autograd::impl::get_autograd_meta(global);
   if (meta == nullptr || !c10::GradMode::is_enabled()) return piece.local;
   const bool is_leaf = !meta->grad_fn_;
   if (is_leaf && !meta->requires_grad_) return piece.local;
-  const bool is_watched = !meta->hooks_.empty() || meta->cpp_hooks_list_ != nullptr || meta->retains_grad_ > 0;
+  const bool is_watched = !meta->hooks_.empty() || meta->cpp_hooks_list_ != nullptr || meta->retains_grad_;
   if (!is_leaf && meta->grad_fn_.get() == piece.node && !is_watched) return piece.local;
   auto node = c10::make_intrusive<ToPiece>(read, piece.home, piece.local);
   node->add_next_edge(torch::autograd::impl::gradient_edge(global));
@@ -206,6 +223,10 @@ DistributedTensor local_of(const at::Tensor& x) {
 at::Tensor whole(const at::Tensor& x) {
   if (!is_global(x)) return x;
   const GlobalPiece& piece = piece_of(x);
+  require(piece.home->grid.has_me(), [&] {
+    return "whole: expected a rank of the grid " + piece.home->grid.shape().to_string() + ", got rank " +
+           std::to_string(piece.home->grid.world().rank());
+  });
   return moved(x, piece.home->everywhere(piece.layout.shape()), *piece.home);
 }
 
@@ -217,16 +238,26 @@ void lay_out(at::Tensor& parameter, const DistributedTensor& piece) {
   });
   check_piece(piece);
   const auto home = global_grid(piece.grid);
-  parameter.set_data(global(piece.local.detach(), home->interned(piece.layout), home));
+  const at::Tensor laid_out = global(piece.local.detach(), home->interned(piece.layout), home);
+  parameter.set_data(laid_out);
+  parameter.unsafeGetTensorImpl()->set_version_counter(laid_out.unsafeGetTensorImpl()->version_counter());
 }
 
 void was_written(const at::Tensor& global, const at::Tensor& local) {
   GlobalPiece& piece = piece_of(global);
-  if (local.requires_grad()) {
+  const auto* meta = torch::autograd::impl::get_autograd_meta(global);
+  if (local.requires_grad() && c10::GradMode::is_enabled()) {
+    require(local.is_same(piece.local) || !piece.local.is_view() || !piece.home->grid.has_me(), [&] {
+      return "global tensor " + piece.layout.to_string() +
+             ": expected a view without hooks and retain_grad, as it was written in place";
+    });
     piece.local = local;
     link(global, local);
+  } else if (meta != nullptr && meta->grad_fn_ && !local.requires_grad()) {
+    piece.local = local;  // detached
+    global.unsafeGetTensorImpl()->set_autograd_meta(nullptr);
   }
-  global.unsafeGetTensorImpl()->bump_version();
+  if (global._version() != local._version()) global.unsafeGetTensorImpl()->bump_version();  // they share no counter
 }
 
 bool is_trained_leaf(const at::Tensor& tensor) {

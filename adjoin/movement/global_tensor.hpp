@@ -36,7 +36,8 @@ at::Tensor global(const DistributedTensor& x);
 DistributedTensor local_of(const at::Tensor& x);
 
 /// A plain tensor with all elements, on every worker of the grid; a plain tensor as it is. Differentiable.
-/// Cost: a move from x's layout
+/// Throws: InvalidArgument on a rank outside x's grid, which has no elements of it
+/// Cost:   a move from x's layout
 at::Tensor whole(const at::Tensor& x);
 
 /// A parameter or a buffer of a module becomes the global tensor of which `piece` is this worker's piece, in place: the module's
@@ -47,7 +48,9 @@ void lay_out(at::Tensor& parameter, const DistributedTensor& piece);
 /// What this worker knows of all global tensors on one grid, which share it.
 class GlobalGrid {
  public:
-  explicit GlobalGrid(Grid grid) : grid(std::move(grid)), rank(this->grid.world().rank()) {}
+  explicit GlobalGrid(Grid grid)
+      : grid(std::move(grid)),
+        rank(this->grid.has_me() ? this->grid.world().rank() : this->grid.shape().rank_of(0)) {}
 
   /// The layout, so that equal layouts have equal ids.
   Layout interned(const Layout& layout);
@@ -59,7 +62,7 @@ class GlobalGrid {
   Layout everywhere(const std::vector<int64_t>& shape);
 
   const Grid grid;
-  const int rank;
+  const int rank;                  ///< this one; outside the grid, that of its first cell, as which rules then see this worker
   std::optional<Step> step = {};   ///< of random operations, which are refused without one
   int64_t drawn = 0;               ///< random operations since the step began
   bool strict = false;             ///< whether an operation without a rule is refused
@@ -97,9 +100,15 @@ struct GlobalPiece final : c10::BackendMeta {
   struct Moved {
     Layout layout;
     at::Tensor from, to;
-    int64_t version;  // of `from`
+    int64_t version, version_to;
   };
   std::optional<Moved> last_moved;
+  /// The memory of which LibTorch would make this a view, while here it is a copy, as elements had to move; and its version then.
+  struct Copied {
+    c10::VariableVersion of;
+    uint32_t version;
+  };
+  std::optional<Copied> copied;
 };
 
 /// The piece of a tensor that is_global.

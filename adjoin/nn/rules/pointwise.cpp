@@ -16,9 +16,21 @@ bool is_sum(std::string_view name) {
   return kSums.contains(name);
 }
 /// Operations that are linear where only their first argument is a tensor.
-bool is_multiple(std::string_view name) {
+bool is_multiple(const c10::FunctionSchema& schema) {
   static const std::set<std::string_view> kMultiples{"aten::mul", "aten::mul_", "aten::div", "aten::div_"};
-  return kMultiples.contains(name);
+  return kMultiples.contains(schema.name()) && !schema.overload_name().ends_with("_mode");  // which rounds
+}
+/// Whether an operation casts to numbers that round or overflow: then the sum of casts is not the cast of the sum.
+bool rounds(const Operation& operation) {
+  for (size_t i = 0; i < operation.arguments.size(); ++i) {
+    const c10::IValue& value = operation.arguments[i];
+    if (operation.handle.schema().arguments()[i].name() == "dtype" && value.isInt() &&
+        !at::isFloatingType(value.toScalarType()) && !at::isComplexType(value.toScalarType()))
+      return true;
+  }
+  const std::string& name = operation.name();
+  return name == "aten::copy_" && !operation.arguments[0].toTensor().is_floating_point() &&
+         !operation.arguments[0].toTensor().is_complex();
 }
 
 }  // namespace
@@ -40,8 +52,8 @@ std::vector<Way> pointwise(const Operation& operation) {
     labels.operands.push_back(broadcast_labels(operation.operands[i].layout.shape(), shape, result));
     if (is_sum(operation.name())) labels.summands.insert(i);
   }
-  labels.is_linear = is_sum(operation.name()) && !has_numbers;
-  if (is_multiple(operation.name()) && operation.operand(0) != nullptr) labels.linear_in = 0;
+  labels.is_linear = is_sum(operation.name()) && !has_numbers && !rounds(operation);
+  if (is_multiple(operation.handle.schema()) && operation.operand(0) != nullptr) labels.linear_in = 0;
   for (size_t dim = 0; dim < shape.size(); ++dim) {
     const bool exists = std::ranges::any_of(labels.operands, [&](const std::vector<int>& operand) {
       return std::ranges::find(operand, static_cast<int>(dim)) != operand.end();

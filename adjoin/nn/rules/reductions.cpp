@@ -36,9 +36,10 @@ Labels reduction(const Operation& operation, const std::vector<int64_t>& reduced
 
 std::vector<Way> sum(const Operation& operation) {
   const bool of_dims = operation.arguments.size() > 2;
-  return labelled(reduction(operation, reduced_dims(operation, of_dims ? std::optional<size_t>(1) : std::nullopt),
-                            of_dims && operation.arguments[2].toBool(), true),
-                  operation);
+  Labels labels = reduction(operation, reduced_dims(operation, of_dims ? std::optional<size_t>(1) : std::nullopt),
+                            of_dims && operation.arguments[2].toBool(), true);
+  labels.is_linear = operation.arguments.back().isNone();  // else it casts first
+  return labelled(labels, operation);
 }
 
 /// The sum over all workers, of which each divides its own by the count.

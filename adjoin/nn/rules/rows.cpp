@@ -33,7 +33,7 @@ std::vector<Way> softmax(const Operation& operation) {
 
 /// Vectors of words. Where words are cut, each worker gives those of its own, and zeros for the others.
 std::vector<Way> embedding(const Operation& operation) {
-  if (operation.operands.size() != 2) return {};
+  if (operation.operands.size() != 2 || operation.arguments[3].toBool() || operation.arguments[4].toBool()) return {};
   const Layout& table = operation.operands[0].layout;
   constexpr int kWord = 1000, kFeature = 1001;
   std::vector<int> result = numbered(operation.operands[1].layout.dims());

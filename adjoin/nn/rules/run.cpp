@@ -1,4 +1,5 @@
 #include <ATen/autocast_mode.h>
+#include <ATen/ops/empty.h>
 #include <c10/util/SmallVector.h>
 
 #include <bit>
@@ -34,8 +35,11 @@ const Known* known_rule(const c10::OperatorHandle& handle) {
     return rules;
   }();
   static const Known elementwise{pointwise};
+  static const auto equal = c10::Dispatcher::singleton().findSchemaOrThrow("aten::equal", "");
+  if (handle == equal) return nullptr;  // is tagged as pointwise, but its answer is one for all elements
   if (const auto found = all.find(handle); found != all.end()) return &found->second;
-  return handle.hasTag(at::Tag::pointwise) ? &elementwise : nullptr;
+  const bool draws = handle.hasTag(at::Tag::nondeterministic_seeded);
+  return handle.hasTag(at::Tag::pointwise) && !draws ? &elementwise : nullptr;
 }
 
 /// What distinguishes one call of an operator from another for its rule. Numbers that users pass as such (at::Scalar) do not.
@@ -49,9 +53,10 @@ class Key {
     hash_ ^= hash_ >> 29;
   }
   void add(const at::Tensor& tensor) {
-    if (is_global(tensor)) return add(piece_of(tensor).layout.id());
-    add(uint64_t{2} +
-        (tensor.defined() ? 2 * static_cast<uint64_t>(tensor.dim()) + tensor.requires_grad() : ~uint64_t{0}));
+    const auto type = tensor.defined() ? static_cast<uint64_t>(tensor.scalar_type()) << 56 : 0;
+    if (is_global(tensor)) return add(reinterpret_cast<uint64_t>(piece_of(tensor).layout.id()) ^ type);
+    add(type ^ (uint64_t{2} +
+                (tensor.defined() ? 2 * static_cast<uint64_t>(tensor.dim()) + tensor.requires_grad() : ~uint64_t{0})));
     if (tensor.defined())
       for (const int64_t size : tensor.sizes()) add(static_cast<uint64_t>(size));
   }
@@ -66,7 +71,8 @@ class Key {
       for (const c10::IValue& item : value.toListRef()) add(item);
       return;
     }
-    add(static_cast<uint64_t>(value.isNone()));
+    constexpr uint64_t kNone = 0xA0761D6478BD642F;  // no number that an argument has
+    add(value.isNone() ? kNone : 0);
   }
   bool operator==(const Key& other) const { return hash_ == other.hash_ && words_ == other.words_; }
   struct Hash {
@@ -84,6 +90,7 @@ struct Prepared {
   std::optional<Way> way;                    // none: the operands are gathered
   std::vector<std::vector<int64_t>> shapes;  // of what this worker makes
   bool links = false;                        // some worker reads or makes nothing
+  bool copies = false;                       // a view to LibTorch whose operand moves, so that it is a copy
 };
 
 using Cache = std::unordered_map<Key, Prepared, Key::Hash>;
@@ -95,6 +102,9 @@ Cache& cache_of(GlobalGrid& home) {
   if (cache.size() == kKept) cache.clear();
   return cache;
 }
+
+/// Operations that return a number, which all workers need.
+const std::set<std::string> kOfNumbers{"aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero"};
 
 /// A tensor without dims and gradient is a number, which all have.
 bool is_number(const at::Tensor& tensor) {
@@ -120,10 +130,21 @@ class Call {
                  home_->grid.shape().to_string() + " and on " + home->grid.shape().to_string();
         });
       });
+    for (size_t i = 0; i < count_; ++i)
+      require(!writes(i) || (i == 0 && argument(0).isTensor()), [&] {
+        return schema_.name() + "." + schema_.overload_name() +
+               ": expected an operation that writes to its first argument alone, as lists of tensors and `out` are not "
+               "written where some are global";
+      });
     if (count_ > 0 && writes(0)) {
-      self_ = argument(0).isTensor() ? argument(0).toTensor() : at::Tensor();
+      self_ = argument(0).toTensor();
       require(!self_.defined() || !is_trained_leaf(self_), [&] {
         return schema_.name() + ": expected no leaf that requires a gradient, as it would be written in place";
+      });
+      require(!self_.defined() || !is_global(self_) || !piece_of(self_).copied, [&] {
+        return schema_.name() +
+               ": expected a tensor of its own memory, got a view that is a copy here, as its elements had to move; "
+               "clone it first, or write to what it is a view of";
       });
     }
   }
@@ -145,7 +166,23 @@ class Call {
 
   /// Computes with whole tensors on all workers.
   void gather() {
+    require(!draws(), [&] {
+      return schema_.name() + ": there is no rule for it, and workers would draw unlike numbers";
+    });
     tell();
+    if (!home_->grid.has_me()) {
+      require(!kOfNumbers.contains(schema_.name()) && (!self_.defined() || is_global(self_)), [&] {
+        return schema_.name() + ": expected a rank of the grid " + home_->grid.shape().to_string() +
+               ", as it asks for elements; others have none";
+      });
+      return run_elsewhere(nullptr, std::nullopt);
+    }
+    const c10::IValue viewed = is_view() ? argument(0) : c10::IValue();
+    bool copies = false;
+    if (viewed.isTensor() && is_global(viewed.toTensor())) {
+      const Layout& from = piece_of(viewed.toTensor()).layout;
+      copies = !home_->move_between(from, home_->everywhere(from.shape())).keeps_memory();
+    }
     for (size_t i = 0; i < count_; ++i)
       if (!(i == 0 && self_.defined() && !is_global(self_)))
         replace(i, [](const at::Tensor& tensor) { return whole(tensor); });
@@ -164,8 +201,9 @@ class Call {
       return;
     }
     for (size_t i = first_; i < stack_.size(); ++i)
-      replace(i - first_,
-              [&](const at::Tensor& tensor) { return global(tensor, home_->everywhere(tensor.sizes().vec()), home_); });
+      replace(i - first_, [&](const at::Tensor& tensor) {
+        return view_of(viewed, copies, global(tensor, home_->everywhere(tensor.sizes().vec()), home_));
+      });
   }
 
  private:
@@ -173,6 +211,12 @@ class Call {
   bool writes(size_t i) const {
     const c10::AliasInfo* alias = schema_.arguments()[i].alias_info();
     return alias != nullptr && alias->isWrite();
+  }
+
+  /// Whether it draws random numbers; attention only if it drops some.
+  bool draws() const {
+    if (!handle_.hasTag(at::Tag::nondeterministic_seeded)) return false;
+    return schema_.name() != "aten::scaled_dot_product_attention" || stack_[first_ + 4].toDouble() != 0;
   }
 
   /// Replaces each tensor of an argument.
@@ -204,8 +248,10 @@ class Call {
              ": expected a tensor of its own memory, as it is written where a sum over workers is not yet taken";
     });
     const Layout layout = home_->interned(summed_up(piece.layout));
-    const at::Tensor sum = moved(self_, layout, *home_);
+    at::Tensor sum = moved(self_, layout, *home_);
+    if (sum.is_view()) sum = sum.clone();  // of one worker, whose move returns what it gets
     piece.last_moved.reset();
+    piece.local.unsafeGetTensorImpl()->bump_version();
     piece.layout = layout;
     piece.local = sum;
     was_written(self_, sum);
@@ -242,6 +288,11 @@ class Call {
       layout = home_->interned(layout);
       result.shapes.push_back(layout.shape_on(home_->rank));
     }
+    if (is_view() && !operation.operands.empty()) {
+      const Layout &from = operation.operands[0].layout, &read = result.way->reads[0];
+      result.copies = (from != read && !home_->move_between(from, read).keeps_memory()) ||
+                      result.way->makes[0].axes(Kind::partial) != read.axes(Kind::partial);
+    }
     for (const auto* layouts : {&result.way->reads, &result.way->makes})
       for (const Layout& layout : *layouts) result.links = result.links || leaves_some_out(layout, home_->grid);
     return result;
@@ -253,7 +304,9 @@ class Call {
   void carry_out(const Prepared& prepared, bool is_product) {
     const Way& way = *prepared.way;
     const std::optional<at::ScalarType> type = is_product ? autocast_type() : std::nullopt;
+    if (!home_->grid.has_me()) return run_elsewhere(&way, type);
     const bool links = prepared.links && !self_.defined() && schema_.returns()[0].alias_info() == nullptr;
+    const c10::IValue viewed = is_view() ? argument(0) : c10::IValue();
     std::vector<at::Tensor> pieces;  // where they are needed
     size_t operand = 0;
     for (size_t i = 0; i < count_; ++i)
@@ -287,9 +340,53 @@ class Call {
         });
         // So that all workers take part in what moves backward.
         // A copy, as what it would return could not be written in place.
-        return global(links && local.is_floating_point() ? linked(local, pieces).clone() : local, way.makes[here],
-                      home_);
+        return view_of(viewed, prepared.copies,
+                       global(links && local.is_floating_point() ? linked(local, pieces).clone() : local, way.makes[here],
+                              home_));
       });
+  }
+
+  /// What a rank outside the grid has of the results: no elements. LibTorch finds their sizes and types on tensors without memory.
+  void run_elsewhere(const Way* way, std::optional<at::ScalarType> type) {
+    std::vector<at::Tensor> pieces;
+    for (size_t i = 0; i < count_; ++i)
+      replace(i, [&](const at::Tensor& tensor) {
+        const bool casts = type && tensor.scalar_type() == at::kFloat;
+        if (!is_number(tensor)) pieces.push_back(moved(tensor, home_->everywhere(tensor.sizes().vec()), *home_));
+        return at::empty(tensor.sizes(), at::TensorOptions(casts ? *type : tensor.scalar_type()).device(at::kMeta));
+      });
+    handle_.callBoxed(&stack_);
+    const auto here = [&](const at::Tensor& meta) {
+      const at::Tensor none = at::empty({0}, meta.options().device(pieces.front().device()));
+      return none.is_floating_point() ? linked(none, pieces) : none;
+    };
+    if (self_.defined()) {
+      if (is_global(self_)) was_written(self_, here(self_));
+      stack_[first_] = self_;
+      return;
+    }
+    size_t result = 0;
+    for (size_t i = first_; i < stack_.size(); ++i)
+      replace(i - first_, [&](const at::Tensor& meta) {
+        return global(here(meta), way != nullptr ? way->makes[result++] : home_->everywhere(meta.sizes().vec()), home_);
+      });
+  }
+
+  /// Whether LibTorch's result has the memory of the first argument.
+  bool is_view() const {
+    return !schema_.returns().empty() && schema_.returns()[0].alias_info() != nullptr && !self_.defined();
+  }
+  /// Says of a result that is a copy here, or a view of one, what it would be a view of.
+  static at::Tensor view_of(const c10::IValue& viewed, bool copies, at::Tensor result) {
+    if (!viewed.isTensor() || !is_global(viewed.toTensor())) return result;
+    const GlobalPiece& from = piece_of(viewed.toTensor());
+    if (from.copied) {
+      piece_of(result).copied = from.copied;
+    } else if (copies) {
+      const c10::VariableVersion& memory = from.local.unsafeGetTensorImpl()->version_counter();
+      piece_of(result).copied = {memory, memory.current_version()};
+    }
+    return result;
   }
 
   /// Puts the results of a kernel in the place of the arguments.
@@ -308,7 +405,6 @@ class Call {
 
   /// Says once that an operation has no rule, unless it asks for a number.
   void tell() {
-    static const std::set<std::string> kOfNumbers{"aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero"};
     if (kOfNumbers.contains(schema_.name())) return;
     int64_t bytes = 0;
     for (size_t i = 0; i < count_; ++i)
