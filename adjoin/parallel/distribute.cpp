@@ -150,13 +150,30 @@ Layout cut_layout(const CutText& cut, const std::vector<int64_t>& shape, const G
   return Layout(grid, shape, std::move(cuts), std::move(kinds));
 }
 
+std::vector<NamedTensor> tensors_of(const torch::nn::Module& module) {
+  std::vector<NamedTensor> named;
+  std::set<const c10::TensorImpl*> seen;
+  const auto add = [&](const auto& tensors, bool is_buffer) {
+    for (const auto& item : tensors)
+      if (item.value().defined() && seen.insert(item.value().unsafeGetTensorImpl()).second)
+        named.push_back({item.key(), item.value(), is_buffer});
+  };
+  add(module.named_parameters(), false);
+  add(module.named_buffers(), true);
+  return named;
+}
+
 class Distributed::State {
  public:
-  State(torch::nn::Module& module, const Grid& grid, Cuts cuts) : cuts_(std::move(cuts)), home_(global_grid(grid)) {
-    const auto named = tensors_of(module);
+  State(const std::vector<NamedTensor>& named, const Grid& grid, Cuts cuts)
+      : cuts_(std::move(cuts)), home_(global_grid(grid)) {
     std::vector<Layout> layouts;
-    for (const auto& [name, tensor, is_buffer] : named)
+    for (const auto& [name, tensor, is_buffer] : named) {
+      require(!is_intercepted(tensor), [&] {
+        return "distribute: expected plain parameters, got " + name + ", which is global or marked already";
+      });
       layouts.push_back(layout_of(name, tensor.sizes().vec(), is_buffer));
+    }
     for (const auto& [pattern, cut] : cuts_.weights)
       require(std::ranges::any_of(named, [&](const auto& tensor) { return fits(pattern, tensor.name); }), [&] {
         return "distribute: expected patterns that name weights, got \"" + pattern + "\", which names none";
@@ -216,29 +233,6 @@ class Distributed::State {
   std::deque<GradientHook> hooks_;
 
  private:
-  struct NamedTensor {
-    std::string name;
-    at::Tensor tensor;
-    bool is_buffer;
-  };
-  /// Each tensor once, under its first name.
-  static std::vector<NamedTensor> tensors_of(const torch::nn::Module& module) {
-    std::vector<NamedTensor> named;
-    std::set<const c10::TensorImpl*> seen;
-    const auto add = [&](const auto& tensors, bool is_buffer) {
-      for (const auto& item : tensors)
-        if (item.value().defined() && seen.insert(item.value().unsafeGetTensorImpl()).second) {
-          require(!is_intercepted(item.value()), [&] {
-            return "distribute: expected plain parameters, got " + item.key() + ", which is global or marked already";
-          });
-          named.push_back({item.key(), item.value(), is_buffer});
-        }
-    };
-    add(module.named_parameters(), false);
-    add(module.named_buffers(), true);
-    return named;
-  }
-
   /// Weights are copied along the axes that do not cut them: each use says what it needs.
   Layout layout_of(const std::string& name, const std::vector<int64_t>& shape, bool is_buffer) const {
     const GridShape& grid = home_->grid.shape();
@@ -257,8 +251,8 @@ class Distributed::State {
   }
 };
 
-Distributed::Distributed(torch::nn::Module& module, const Grid& grid, Cuts cuts)
-    : state_(std::make_unique<State>(module, grid, std::move(cuts))) {}
+Distributed::Distributed(const std::vector<NamedTensor>& tensors, const Grid& grid, Cuts cuts)
+    : state_(std::make_unique<State>(tensors, grid, std::move(cuts))) {}
 Distributed::~Distributed() = default;
 Distributed::Distributed(Distributed&&) noexcept = default;
 Distributed& Distributed::operator=(Distributed&&) noexcept = default;
@@ -269,10 +263,12 @@ void Distributed::begin(const Step& step) const {
 }
 
 at::Tensor Distributed::input(const at::Tensor& whole, size_t index) const {
-  if (is_global(whole) || index >= state_->cuts_.inputs.size()) return whole;
+  return index < state_->cuts_.inputs.size() ? laid_out(whole, state_->cuts_.inputs[index]) : whole;
+}
+at::Tensor Distributed::laid_out(const at::Tensor& whole, const CutText& cut) const {
+  if (is_global(whole)) return whole;
   const std::shared_ptr<GlobalGrid>& home = state_->home_;
-  const Layout layout = home->interned(
-      cut_layout(state_->cuts_.inputs[index], whole.sizes().vec(), home->grid.shape(), Kind::replicated));
+  const Layout layout = home->interned(cut_layout(cut, whole.sizes().vec(), home->grid.shape(), Kind::replicated));
   return global(moved(whole, layout, *home), layout, home);
 }
 

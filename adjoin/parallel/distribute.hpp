@@ -41,6 +41,15 @@ struct Cuts {
 ///         cut twice
 Layout cut_layout(const CutText& cut, const std::vector<int64_t>& shape, const GridShape& grid, Kind kind);
 
+/// A parameter or a buffer of a module.
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;
+  bool is_buffer = false;
+};
+/// Those of a module, each once, under its first name.
+std::vector<NamedTensor> tensors_of(const torch::nn::Module& module);
+
 /// A module whose parameters and buffers are global tensors, so that its code, which stays as it is, runs on all workers of a grid.
 class Distributed {
  public:
@@ -49,7 +58,10 @@ class Distributed {
   /// Throws: InvalidArgument, on all workers and before anything moves, for a pattern that names no weight, for a weight that two
   ///         patterns cut differently, and as cut_layout
   /// Cost:   a move of each tensor from rank 0
-  Distributed(torch::nn::Module& module, const Grid& grid, Cuts cuts);
+  Distributed(torch::nn::Module& module, const Grid& grid, Cuts cuts)
+      : Distributed(tensors_of(module), grid, std::move(cuts)) {}
+  /// The same for tensors that some other code uses as weights, such as a module of Python's.
+  Distributed(const std::vector<NamedTensor>& tensors, const Grid& grid, Cuts cuts);
   ~Distributed();
   Distributed(Distributed&&) noexcept;
   Distributed& operator=(Distributed&&) noexcept;
@@ -58,6 +70,8 @@ class Distributed {
   void begin(const Step& step) const;
   /// A tensor that all workers have, as the global tensor that the cuts say of input `index`.
   at::Tensor input(const at::Tensor& whole, size_t index = 0) const;
+  /// The same, cut as the text says.
+  at::Tensor laid_out(const at::Tensor& whole, const CutText& cut) const;
 
   /// The parameters and buffers as pieces of global tensors, by the module's names: for checkpoints, check_gradients, and
   /// parallel::Optimizer. From the first call of `trained` on, backward adds its gradients to those of these pieces.

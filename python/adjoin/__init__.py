@@ -73,7 +73,9 @@ from ._adjoin import (  # noqa: E402
     gather_from,
     halo_exchange,
     inputs_of,
+    is_global,
     launch,
+    local_of,
     map,
     mean,
     move,
@@ -101,6 +103,7 @@ from ._adjoin import (  # noqa: E402
 )
 from ._errors import CommunicationError, Error, InternalError, InvalidArgument, IoError  # noqa: E402
 from . import nn  # noqa: E402
+from .distribute import Distributed, distribute  # noqa: E402
 from .gradients import check_gradients, recomputed  # noqa: E402
 from .state import load_state, save_state, state_of  # noqa: E402
 from .together import together  # noqa: E402

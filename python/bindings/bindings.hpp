@@ -27,6 +27,7 @@ void bind_training(py::module_& m);
 void bind_state(py::module_& m);
 void bind_pipeline(py::module_& m);
 void bind_gradients(py::module_& m);
+void bind_distribute(py::module_& m);
 
 /// The line of Python that is being carried out, outside of this package and of torch.
 Where caller();

@@ -31,6 +31,7 @@ PYBIND11_MODULE(_adjoin, m) {
   bind_state(m);
   bind_pipeline(m);
   bind_gradients(m);
+  bind_distribute(m);
   bind_layers(m);
   bind_twins(m);
   bind_copies(m);

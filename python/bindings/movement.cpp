@@ -7,6 +7,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/distributed_tensor.hpp"
+#include "adjoin/movement/global_tensor.hpp"
 #include "adjoin/movement/halo.hpp"
 #include "adjoin/movement/linear_map.hpp"
 #include "adjoin/movement/mappings.hpp"
@@ -284,6 +285,14 @@ void bind_distributed_tensor(py::module_& m) {
       "whole", [](const DistributedTensor& x) { return whole(x); }, "x"_a, MayBlock(),
       "The global tensor, on every rank of the grid.");
   m.def(
+      "whole",
+      [](const Tensor& x) {
+        if (!is_global(x)) refuse_plain("whole", py::cast(x));
+        const Blocking blocking;
+        return whole(x);
+      },
+      "x"_a);
+  m.def(
       "map", [](const DistributedTensor& x, const Apply& f) { return map(x, f); }, "x"_a, "f"_a,
       "An elementwise function of the pieces. Raises InvalidArgument where it changes the shape.");
   m.def(
@@ -294,7 +303,7 @@ void bind_distributed_tensor(py::module_& m) {
   m.def(
       "cat", [](const DistributedTensor& a, const DistributedTensor& b, int64_t dim) { return cat(a, b, dim); }, "a"_a,
       "b"_a, "dim"_a, MayBlock(), "b behind a.");
-  for (const char* name : {"sum", "mean", "whole", "map", "cat"})
+  for (const char* name : {"sum", "mean", "map", "cat"})
     m.def(
         name,
         [name](const Tensor& x, const py::args&, const py::kwargs&) -> DistributedTensor {

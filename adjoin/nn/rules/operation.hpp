@@ -106,6 +106,9 @@ Layout summed_up(Layout layout);
 Layout whole_along(const Layout& layout, const std::vector<int64_t>& dims);
 /// The same kinds and, for each dim of the new shape, the cut of dim `from[dim]`, or none for -1.
 Layout reshaped(const Layout& layout, std::vector<int64_t> shape, const std::vector<int64_t>& from);
+/// x with the mask of the next random operation of the step, of which this worker has the piece of a layout. Throws: InvalidArgument
+/// where no step was begun
+at::Tensor dropped(const at::Tensor& x, const Layout& layout, double p, const std::string& name, GlobalGrid& home);
 /// One way, which reads each operand as it lies.
 std::vector<Way> as_it_lies(const Operation& operation, std::vector<Layout> makes);
 

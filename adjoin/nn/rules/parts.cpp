@@ -160,6 +160,18 @@ std::vector<Way> split_with_sizes(const Operation& operation) {
   return in_parts(operation, operation.dim(2, static_cast<int64_t>(operation.shape(0).size())), operation.integers(1));
 }
 
+/// All indices of a dim, which must be whole.
+std::vector<Way> unbind(const Operation& operation) {
+  const int64_t dims = operation.operands[0].layout.dims(), dim = operation.dim(1, dims);
+  const Layout x = whole_along(operation.operands[0].layout, {dim});
+  std::vector<int64_t> shape = x.shape(), from;
+  shape.erase(shape.begin() + static_cast<ptrdiff_t>(dim));
+  for (int64_t d = 0; d < dims; ++d)
+    if (d != dim) from.push_back(d);
+  const std::vector<Layout> makes(static_cast<size_t>(x.split(dim).size()), reshaped(x, shape, from));
+  return {Way{.reads = {x}, .makes = makes}};
+}
+
 /// Tensors one after another along a dim: where all are cut along it over the same axes, each worker joins its pieces.
 std::vector<Way> cat(const Operation& operation) {
   const std::vector<Operand>& tensors = operation.operands;
@@ -366,6 +378,7 @@ std::vector<Way> repeat(const Operation& operation) {
 Table part_rules() {
   return {{{"slice.Tensor"}, slice},
           {{"select.int"}, select},
+          {{"unbind.int"}, unbind},
           {{"split.Tensor"}, split},
           {{"split_with_sizes"}, split_with_sizes},
           {{"cat"}, cat},

@@ -1,9 +1,16 @@
+#include <ATen/TensorOperators.h>
 #include <ATen/autocast_mode.h>
+#include <ATen/ops/_safe_softmax.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/embedding.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
 
 #include "adjoin/nn/distributed/class_loss.hpp"
 #include "adjoin/nn/distributed/held.hpp"
@@ -77,11 +84,33 @@ std::vector<at::Tensor> attended(const c10::OperatorHandle& handle, Arguments ar
   return {stack[0].toTensor().to(type)};
 }
 
+/// Attention with dropout, whose mask is over the scores: LibTorch's kernels draw it by a generator of this process.
+std::vector<at::Tensor> attention_with_dropout(Arguments arguments, const Layout& scores, GlobalGrid& home) {
+  const at::Tensor q = arguments[0].toTensor();
+  at::Tensor k = arguments[1].toTensor(), v = arguments[2].toTensor();
+  if (q.dim() > 2 && k.size(-3) != q.size(-3) && k.size(-3) > 0) {
+    const int64_t heads = q.size(-3) / k.size(-3);
+    k = k.repeat_interleave(heads, -3);
+    v = v.repeat_interleave(heads, -3);
+  }
+  const double scale = arguments[6].isNone() ? 1 / std::sqrt(static_cast<double>(q.size(-1))) : arguments[6].toDouble();
+  at::Tensor x = at::matmul(q, k.transpose(-2, -1)) * scale;
+  constexpr double kNever = -std::numeric_limits<double>::infinity();
+  if (arguments[5].toBool())
+    x = x.masked_fill(at::ones({x.size(-2), x.size(-1)}, at::kBool).tril().logical_not(), kNever);
+  if (arguments[3].isTensor()) {
+    const at::Tensor mask = arguments[3].toTensor();
+    x = mask.scalar_type() == at::kBool ? x.masked_fill(mask.logical_not(), kNever) : x + mask;
+  }
+  x = dropped(at::_safe_softmax(x, -1), scores, arguments[4].toDouble(), "aten::scaled_dot_product_attention", home);
+  return {at::matmul(x, v)};
+}
+
 /// Attention in which samples and heads may be cut, and the queries' rows: then each worker has all keys and values.
 std::vector<Way> attention(const Operation& operation) {
   const Operand *q = operation.operand(0), *k = operation.operand(1), *v = operation.operand(2),
                 *mask = operation.operand(3);
-  if (q == nullptr || k == nullptr || v == nullptr || operation.arguments[4].toDouble() != 0) return {};
+  if (q == nullptr || k == nullptr || v == nullptr) return {};
   const int64_t dims = q->layout.dims();
   if (k->layout.dims() != dims || v->layout.dims() != dims || dims < 2) return {};
   constexpr int kQueries = 1000, kKeys = 1001, kFeatures = 1002, kValues = 1003, kKeyHeads = 1004;
@@ -122,6 +151,16 @@ std::vector<Way> attention(const Operation& operation) {
       const at::Tensor tokens = indices_held(way.reads[0], dims - 2, *cell);
       const at::Tensor keys = at::arange(k->layout.shape()[static_cast<size_t>(dims - 2)], at::kLong);
       way.arguments = {{3, tokens.unsqueeze(1) >= keys.unsqueeze(0)}, {5, false}};
+    }
+  if (operation.arguments[4].toDouble() != 0)
+    for (Way& way : ways) {
+      std::vector<int64_t> shape = q->layout.shape(), from(q->layout.shape().size());
+      std::iota(from.begin(), from.end(), 0);
+      shape.back() = k->layout.shape()[static_cast<size_t>(dims - 2)];
+      from.back() = -1;
+      way.kernel = [scores = reshaped(way.reads[0], shape, from), home = &operation.home](Arguments arguments) {
+        return attention_with_dropout(arguments, scores, *home);
+      };
     }
   return ways;
 }

@@ -166,9 +166,8 @@ class Call {
 
   /// Computes with whole tensors on all workers.
   void gather() {
-    require(!draws(), [&] {
-      return schema_.name() + ": there is no rule for it, and workers would draw unlike numbers";
-    });
+    require(!draws(),
+            [&] { return schema_.name() + ": there is no rule for it, and workers would draw unlike numbers"; });
     tell();
     if (!home_->grid.has_me()) {
       require(!kOfNumbers.contains(schema_.name()) && (!self_.defined() || is_global(self_)), [&] {
@@ -340,9 +339,9 @@ class Call {
         });
         // So that all workers take part in what moves backward.
         // A copy, as what it would return could not be written in place.
-        return view_of(viewed, prepared.copies,
-                       global(links && local.is_floating_point() ? linked(local, pieces).clone() : local, way.makes[here],
-                              home_));
+        return view_of(
+            viewed, prepared.copies,
+            global(links && local.is_floating_point() ? linked(local, pieces).clone() : local, way.makes[here], home_));
       });
   }
 
@@ -427,11 +426,32 @@ class Call {
   at::Tensor self_;  // that is written in place
 };
 
+/// Computes what an operation writes to `out`, and copies it there. Returns false for one that has no other form.
+bool carry_out_to(const c10::OperatorHandle& handle, Stack* stack) {
+  const auto& arguments = handle.schema().arguments();
+  if (arguments.empty() || !arguments.back().is_out() || handle.schema().returns().size() != 1) return false;
+  for (const char* overload : {"", "Tensor"}) {
+    const auto made = c10::Dispatcher::singleton().findSchema({handle.schema().name(), overload});
+    if (!made || made->schema().arguments().size() + 1 != arguments.size()) continue;
+    const at::Tensor out = torch::jit::pop(*stack).toTensor();
+    made->callBoxed(stack);
+    stack->back() = out.copy_(stack->back().toTensor());
+    return true;
+  }
+  return false;
+}
+
 void carry_out(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
+  if (carry_out_to(handle, stack)) return;
   const Known* known = known_rule(handle);
   if (known == nullptr && handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) {
     // Its parts come here one by one.
     handle.redispatchBoxed(below_intercepted(keys), stack);
+    return;
+  }
+  if (known == nullptr && handle.schema().name().starts_with("aten::_foreach_")) {
+    // LibTorch's kernel for CPUs calls the operation of each tensor, with its gradient.
+    handle.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
     return;
   }
   Call(handle, stack).run(known);

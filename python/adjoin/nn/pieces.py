@@ -28,7 +28,7 @@ _WITH_MATRICES = (torch.nn.Linear, torch.nn.modules.conv._ConvNd)
 def parameters_of(module, grid=None, replicated=()):
     """All parameters and buffers of a module and its children as pieces of global tensors, each once, under its first name.
 
-    Those of layers of adjoin.nn lie as the layers say; others are copied along every axis of `grid`, but for those that are
+    Those of layers of adjoin.nn and those that adjoin.distribute laid out lie as these say; others are copied along every axis of `grid`, but for those that are
     `replicated`. Raises InvalidArgument for another where no grid is given.
     """
     found = []
@@ -37,6 +37,8 @@ def parameters_of(module, grid=None, replicated=()):
     for name, tensor, is_buffer, piece in _tensors_of(module):
         if piece is not None:
             found.append(piece.named(name, tensor))
+        elif _adjoin.is_global(tensor):
+            found.append(_adjoin.piece_of(name, tensor, is_buffer))
         elif grid is not None:
             layout = _adjoin.copied_on(grid, list(tensor.shape), list(replicated))
             matrices = [tensor.shape[0]] if id(tensor) in weights else []

@@ -1,0 +1,88 @@
+"""Modules of PyTorch whose parameters are global tensors."""
+
+import weakref as _weakref
+
+import torch as _torch
+import torch._tensor_str as _printing
+
+from . import _adjoin
+from ._errors import InvalidArgument
+
+# What sums the gradients of a module's parameters lives as long as the module.
+_of_modules = _weakref.WeakKeyDictionary()
+
+
+def distribute(model, grid, cuts, inputs=()):
+    """Lays an unchanged torch.nn.Module out on a grid: its parameters and buffers become global tensors, in place.
+
+    `cuts` says by patterns of names, in which * stands for any text, how weights are cut: {"*.up.*": "outputs over tp",
+    "*.down.weight": "inputs over tp by 64"}; all others are whole on every rank. `inputs` says how tensors are cut that the model
+    is called with: a text for all of them, a list for the first, second, …, or {"input_ids": "samples over dp"} by their names.
+    All ranks call it with modules alike and get rank 0's values. Returns a Distributed, which is called as the model is.
+    Raises InvalidArgument, before anything moves, for a pattern that names nothing or a cut that does not fit.
+    """
+    if not isinstance(model, _torch.nn.Module):
+        raise InvalidArgument(f"distribute: expected a torch.nn.Module, got a {type(model).__name__}")
+    return Distributed(model, grid, cuts, inputs)
+
+
+class Distributed:
+    """A module whose parameters and buffers are global tensors. The module can also be called itself, after begin()."""
+
+    def __init__(self, model, grid, cuts, inputs):
+        tensors = [(name, tensor, False) for name, tensor in model.named_parameters()]
+        tensors += [(name, tensor, True) for name, tensor in model.named_buffers()]
+        self.module, self.grid, self.inputs = model, grid, inputs
+        self._laid_out = _of_modules[model] = _adjoin.Distributed(tensors, grid, list(dict(cuts).items()))
+
+    def __call__(self, *inputs, step=None, **named):
+        """The module's own call, in a step by which its random operations draw (adjoin.Step)."""
+        if step is not None:
+            self.begin(step)
+        cut = [self._cut(x, index, None) for index, x in enumerate(inputs)]
+        named = {name: self._cut(x, len(inputs) + index, name) for index, (name, x) in enumerate(named.items())}
+        return self.module(*cut, **named)
+
+    forward = __call__
+
+    def begin(self, step):
+        """Begins a step: random operations draw by it and by their number since then."""
+        self._laid_out.begin(step)
+
+    def laid_out(self, x, cut):
+        """A tensor that all ranks have, as a global tensor cut as the text says."""
+        return self._laid_out.laid_out(x, cut)
+
+    def parameters(self):
+        """The parameters and buffers as pieces, for save_state, load_state and nn.gather_state."""
+        return self._laid_out.parameters()
+
+    def trained(self):
+        """The pieces that adjoin.Optimizer updates. From the first call on, backward adds gradients to them, not to the parameters."""
+        return self._laid_out.trained()
+
+    def __repr__(self):
+        return f"Distributed on {self.grid}:\n{self._laid_out!r}"
+
+    def _cut(self, x, index, name):
+        if not isinstance(x, _torch.Tensor):
+            return x
+        if isinstance(self.inputs, str):
+            cut = self.inputs
+        elif isinstance(self.inputs, dict):
+            cut = self.inputs.get(name)
+        else:
+            cut = self.inputs[index] if index < len(self.inputs) else None
+        return x if cut is None else self.laid_out(x, cut)
+
+
+def _text_of(x, *, tensor_contents=None):
+    """As torch prints a tensor; of a global one, this rank's piece, since to print all would take every rank."""
+    if type(x) not in (_torch.Tensor, _torch.nn.Parameter) or not _adjoin.is_global(x):
+        return _text_of_plain(x, tensor_contents=tensor_contents)
+    piece = _adjoin.piece_of("", x)
+    return f"global tensor {piece.layout}, of which this rank has\n{_text_of_plain(piece.tensor)}"
+
+
+_text_of_plain = _printing._str
+_printing._str = _text_of

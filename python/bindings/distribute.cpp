@@ -1,0 +1,47 @@
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "adjoin/movement/global_tensor.hpp"
+#include "adjoin/parallel/distribute.hpp"
+#include "python/bindings/bindings.hpp"
+
+namespace adjoin::python {
+
+void bind_distribute(py::module_& m) {
+  using namespace py::literals;
+  using at::Tensor;
+  using parallel::CutText;
+  using parallel::Distributed;
+  using Tensors = std::vector<std::tuple<std::string, Tensor, bool>>;
+  using Pieces = std::vector<nn::Parameter>;
+  py::class_<Distributed, Owner<Distributed>>(m, "Distributed")
+      .def(py::init([](const Tensors& tensors, const Grid& grid, std::vector<std::pair<std::string, CutText>> weights) {
+             std::vector<parallel::NamedTensor> named;
+             for (const auto& [name, tensor, is_buffer] : tensors) named.push_back({name, tensor, is_buffer});
+             const Blocking blocking;
+             return Owner<Distributed>(new Distributed(named, grid, {std::move(weights)}));
+           }),
+           "tensors"_a, "grid"_a, "weights"_a)
+      .def("begin", &Distributed::begin, "step"_a)
+      .def("laid_out", &Distributed::laid_out, "whole"_a, "cut"_a, MayBlock())
+      .def("parameters", [](const Distributed& d) { return Pieces(d.parameters()); })
+      .def("trained", [](const Distributed& d) { return Pieces(d.trained()); })
+      .def("__repr__", &Distributed::to_string);
+  m.def("is_global", &is_global, "x"_a,
+        "Whether a tensor has the sizes of a global one, of which this rank holds a piece.");
+  m.def(
+      "local_of", [](const Tensor& x) { return local_of(x); }, "x"_a, MayBlock(),
+      "What a global tensor stands for. Raises InvalidArgument for a plain tensor.");
+  m.def(
+      "piece_of",
+      [](const std::string& name, const Tensor& x, bool is_buffer) {
+        const DistributedTensor piece = local_of(x.detach());
+        return nn::Parameter{name, piece.local, piece.layout, piece.grid, std::nullopt, is_buffer};
+      },
+      "name"_a, "x"_a, "is_buffer"_a = false);
+}
+
+}  // namespace adjoin::python
