@@ -79,6 +79,13 @@ Table layer_rules();
 Table random_rules();
 std::vector<Way> pointwise(const Operation& operation);
 
+struct Known {
+  Rule rule = nullptr;
+  bool is_product = false;
+};
+/// The rule of an operator; null where it has none.
+const Known* known_rule(const c10::OperatorHandle& handle);
+
 /// What the dims of an operation's tensors have in common: dims of one label are cut alike.
 struct Labels {
   static constexpr int kOne = -1;                   ///< of a dim of size 1 that is broadcast, or made

@@ -1,88 +1,16 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/empty.h>
-#include <c10/util/SmallVector.h>
 
-#include <bit>
 #include <iostream>
 #include <unordered_map>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/distributed/linked.hpp"
+#include "adjoin/nn/rules/key.hpp"
 #include "adjoin/nn/rules/operation.hpp"
 
 namespace adjoin::nn::rules {
 namespace {
-
-struct Known {
-  Rule rule = nullptr;
-  bool is_product = false;
-};
-
-/// The rule of each operator that has one.
-const Known* known_rule(const c10::OperatorHandle& handle) {
-  static const auto all = [] {
-    std::unordered_map<c10::OperatorHandle, Known> rules;
-    for (const Table& table :
-         {product_rules(), view_rules(), part_rules(), reduction_rules(), row_rules(), layer_rules(), random_rules()})
-      for (const Named& named : table)
-        for (const std::string name : named.operators) {
-          const size_t dot = name.find('.');
-          const auto found = c10::Dispatcher::singleton().findSchema(
-              {"aten::" + name.substr(0, dot), dot == std::string::npos ? "" : name.substr(dot + 1)});
-          require(found.has_value(), [&] { return "rules: LibTorch has no operator aten::" + name; });
-          rules.emplace(*found, Known{named.rule, named.is_product});
-        }
-    return rules;
-  }();
-  static const Known elementwise{pointwise};
-  static const auto equal = c10::Dispatcher::singleton().findSchemaOrThrow("aten::equal", "");
-  if (handle == equal) return nullptr;  // is tagged as pointwise, but its answer is one for all elements
-  if (const auto found = all.find(handle); found != all.end()) return &found->second;
-  const bool draws = handle.hasTag(at::Tag::nondeterministic_seeded);
-  return handle.hasTag(at::Tag::pointwise) && !draws ? &elementwise : nullptr;
-}
-
-/// What distinguishes one call of an operator from another for its rule. Numbers that users pass as such (at::Scalar) do not.
-class Key {
- public:
-  explicit Key(const c10::FunctionSchema& schema) { add(&schema); }
-  void add(const void* pointer) { add(reinterpret_cast<uint64_t>(pointer)); }
-  void add(uint64_t word) {
-    words_.push_back(word);
-    hash_ = (hash_ ^ word) * 0x9E3779B97F4A7C15;
-    hash_ ^= hash_ >> 29;
-  }
-  void add(const at::Tensor& tensor) {
-    const auto type = tensor.defined() ? static_cast<uint64_t>(tensor.scalar_type()) << 56 : 0;
-    if (is_global(tensor)) return add(reinterpret_cast<uint64_t>(piece_of(tensor).layout.id()) ^ type);
-    add(type ^ (uint64_t{2} +
-                (tensor.defined() ? 2 * static_cast<uint64_t>(tensor.dim()) + tensor.requires_grad() : ~uint64_t{0})));
-    if (tensor.defined())
-      for (const int64_t size : tensor.sizes()) add(static_cast<uint64_t>(size));
-  }
-  void add(const c10::IValue& value) {
-    if (value.isTensor()) return add(value.toTensor());
-    if (value.isInt()) return add(static_cast<uint64_t>(value.toInt()));
-    if (value.isBool()) return add(static_cast<uint64_t>(value.toBool()));
-    if (value.isDouble()) return add(std::bit_cast<uint64_t>(value.toDouble()));
-    if (value.isString()) return add(std::hash<std::string_view>()(value.toStringView()));
-    if (value.isList()) {
-      add(value.toListRef().size());
-      for (const c10::IValue& item : value.toListRef()) add(item);
-      return;
-    }
-    constexpr uint64_t kNone = 0xA0761D6478BD642F;  // no number that an argument has
-    add(value.isNone() ? kNone : 0);
-  }
-  bool operator==(const Key& other) const { return hash_ == other.hash_ && words_ == other.words_; }
-  struct Hash {
-    size_t operator()(const Key& key) const { return key.hash_; }
-  };
-
- private:
-  c10::SmallVector<uint64_t, 24> words_;
-  uint64_t hash_ = 0;
-};
 
 /// The way of one call, prepared.
 struct Prepared {
@@ -184,7 +112,10 @@ class Call {
     }
     for (size_t i = 0; i < count_; ++i)
       if (!(i == 0 && self_.defined() && !is_global(self_)))
-        replace(i, [](const at::Tensor& tensor) { return whole(tensor); });
+        replace(i, [&](const at::Tensor& tensor) {
+          const at::Tensor all = whole(tensor);
+          return i == 0 && self_.defined() ? all.view_as(all) : all;  // so that only values of a piece can change, not its sizes
+        });
     const at::Tensor self = self_;
     handle_.callBoxed(&stack_);
     if (self.defined() && !is_global(self)) return;
@@ -458,30 +389,6 @@ void carry_out(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stac
 }
 
 }  // namespace
-
-const Operand* Operation::operand(size_t argument) const {
-  for (const Operand& operand : operands)
-    if (operand.argument == argument) return &operand;
-  return nullptr;
-}
-
-const std::vector<int64_t>& Operation::shape(size_t argument) const {
-  return operand(argument)->layout.shape();
-}
-
-std::vector<int64_t> Operation::integers(size_t argument) const {
-  const c10::IValue& value = arguments[argument];
-  if (value.isNone()) return {};
-  if (value.isInt()) return {value.toInt()};
-  std::vector<int64_t> numbers;
-  for (const c10::IValue& item : value.toListRef()) numbers.push_back(item.toInt());
-  return numbers;
-}
-
-int64_t Operation::dim(size_t argument, int64_t dims) const {
-  const int64_t dim = integer(argument);
-  return dim < 0 ? dim + dims : dim;
-}
 
 }  // namespace adjoin::nn::rules
 
