@@ -1,5 +1,7 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/AutogradState.h>
+#include <c10/util/ScopeExit.h>
 #include <c10/util/SmallVector.h>
 
 #include <bit>
@@ -249,7 +251,7 @@ class Call {
     });
     const Layout layout = home_->interned(summed_up(piece.layout));
     at::Tensor sum = moved(self_, layout, *home_);
-    if (sum.is_view()) sum = sum.clone();  // of one worker, whose move returns what it gets
+    if (sum.is_alias_of(piece.local)) sum = sum.clone();  // of one worker, whose move returns what it gets
     piece.last_moved.reset();
     piece.local.unsafeGetTensorImpl()->bump_version();
     piece.layout = layout;
@@ -320,6 +322,11 @@ class Call {
         return piece;
       });
     for (const auto& [place, value] : way.arguments) argument(place) = value;
+    // Where a worker has nothing, LibTorch's general formula of a view that is written later leaves gradients out of the graph.
+    c10::AutogradState& autograd = c10::AutogradState::get_tls_state();
+    const bool replayed = autograd.get_view_replay_enabled();
+    const auto end = c10::make_scope_exit([&] { autograd.set_view_replay_enabled(replayed); });
+    if (prepared.links && is_view()) autograd.set_view_replay_enabled(true);
     if (way.kernel)
       put(way.kernel(c10::ArrayRef<c10::IValue>(&stack_[first_], count_)));
     else
