@@ -32,11 +32,13 @@ class Comparison {
   void run() {
     SCOPED_TRACE("seed " + std::to_string(seed_) + " on " + grid_.shape().to_string() + "\n" + plain_->to_string() +
                  model_.to_string() + "ids " + cuts_.inputs[0] + "; x " + cuts_.inputs[1]);
-    if (plain_->is_twice_differentiable() && numbers_.one_in(3)) twice();
-    if (numbers_.one_in(3))
-      with_our_optimizer();
-    else
-      with_torchs_optimizer();
+    try {
+      if (plain_->is_twice_differentiable() && numbers_.one_in(3)) twice();
+      numbers_.one_in(3) ? with_our_optimizer() : with_torchs_optimizer();
+    } catch (const std::exception& e) {
+      ADD_FAILURE() << e.what();  // with the trace
+      throw;
+    }
   }
 
  private:

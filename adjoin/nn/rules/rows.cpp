@@ -38,6 +38,11 @@ std::vector<Way> softmax(const Operation& operation) {
   return {std::move(way)};
 }
 
+/// Zeros that stay in the graph of a table.
+at::Tensor nothing_of(const at::Tensor& vectors, const std::vector<int64_t>& shape) {
+  return vectors.narrow(0, 0, 0).sum(0).expand(shape);
+}
+
 /// Vectors of words. Where words are cut, each worker gives those of its own, and zeros for the others.
 std::vector<Way> embedding(const Operation& operation) {
   if (operation.operands.size() != 2 || operation.arguments[3].toBool() || operation.arguments[4].toBool()) return {};
@@ -49,6 +54,13 @@ std::vector<Way> embedding(const Operation& operation) {
   const Labels labels{.operands = {{kWord, kFeature}, ids}, .results = {result}};
   std::vector<Way> ways = labelled(labels, operation);
   for (Way& way : ways) {
+    const std::vector<int64_t> made = way.makes[0].shape_on(operation.home.rank);
+    if (std::ranges::find(made, 0) != made.end()) {  // LibTorch's second derivative expects ids
+      way.kernel = [made](Arguments arguments) {
+        return std::vector<at::Tensor>{nothing_of(arguments[0].toTensor(), made)};
+      };
+      continue;
+    }
     if (way.reads[0].cuts()[0].axes.empty()) continue;
     const at::Tensor places = places_held(way.reads[0], 0, operation.home.rank);
     const int64_t padding = operation.integer(2);
@@ -59,8 +71,7 @@ std::vector<Way> embedding(const Operation& operation) {
       const at::Tensor here = places.index({all}), held = here >= 0;
       std::vector<int64_t> shape = all.sizes().vec();
       shape.push_back(vectors.size(1));
-      if (vectors.size(0) == 0)  // stays in the graph
-        return std::vector<at::Tensor>{vectors.sum(0).expand(shape)};
+      if (vectors.size(0) == 0) return std::vector<at::Tensor>{nothing_of(vectors, shape)};
       const int64_t own_padding = padding < 0 ? -1 : places[padding].item<int64_t>();
       const at::Tensor found = at::embedding(vectors, here.clamp_min(0), own_padding);
       return std::vector<at::Tensor>{found.masked_fill(held.logical_not().unsqueeze(-1), 0)};

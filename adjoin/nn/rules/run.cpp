@@ -1,35 +1,17 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/AutogradState.h>
+#include <c10/util/ScopeExit.h>
 
 #include <iostream>
-#include <unordered_map>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/distributed/linked.hpp"
-#include "adjoin/nn/rules/key.hpp"
 #include "adjoin/nn/rules/operation.hpp"
+#include "adjoin/nn/rules/prepared.hpp"
 
 namespace adjoin::nn::rules {
 namespace {
-
-/// The way of one call, prepared.
-struct Prepared {
-  std::vector<Layout> operands;              // whose ids are in the key, kept so that no other layout gets them
-  std::optional<Way> way;                    // none: the operands are gathered
-  std::vector<std::vector<int64_t>> shapes;  // of what this worker makes
-  bool links = false;                        // some worker reads or makes nothing
-  bool copies = false;                       // a view to LibTorch whose operand moves, so that it is a copy
-};
-
-using Cache = std::unordered_map<Key, Prepared, Key::Hash>;
-
-Cache& cache_of(GlobalGrid& home) {
-  constexpr size_t kKept = 8192;
-  if (!home.prepared.has_value()) home.prepared = std::make_shared<Cache>();
-  Cache& cache = *std::any_cast<std::shared_ptr<Cache>&>(home.prepared);
-  if (cache.size() == kKept) cache.clear();
-  return cache;
-}
 
 /// Operations that return a number, which all workers need.
 const std::set<std::string> kOfNumbers{"aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero"};
@@ -114,7 +96,8 @@ class Call {
       if (!(i == 0 && self_.defined() && !is_global(self_)))
         replace(i, [&](const at::Tensor& tensor) {
           const at::Tensor all = whole(tensor);
-          return i == 0 && self_.defined() ? all.view_as(all) : all;  // so that only values of a piece can change, not its sizes
+          return i == 0 && self_.defined() ? all.view_as(all)
+                                           : all;  // so that only values of a piece can change, not its sizes
         });
     const at::Tensor self = self_;
     handle_.callBoxed(&stack_);
@@ -179,7 +162,7 @@ class Call {
     });
     const Layout layout = home_->interned(summed_up(piece.layout));
     at::Tensor sum = moved(self_, layout, *home_);
-    if (sum.is_view()) sum = sum.clone();  // of one worker, whose move returns what it gets
+    if (sum.is_alias_of(piece.local)) sum = sum.clone();  // of one worker, whose move returns what it gets
     piece.last_moved.reset();
     piece.local.unsafeGetTensorImpl()->bump_version();
     piece.layout = layout;
@@ -250,6 +233,11 @@ class Call {
         return piece;
       });
     for (const auto& [place, value] : way.arguments) argument(place) = value;
+    // Where a worker has nothing, LibTorch's general formula of a view that is written later leaves gradients out of the graph.
+    c10::AutogradState& autograd = c10::AutogradState::get_tls_state();
+    const bool replayed = autograd.get_view_replay_enabled();
+    const auto end = c10::make_scope_exit([&] { autograd.set_view_replay_enabled(replayed); });
+    if (prepared.links && is_view()) autograd.set_view_replay_enabled(true);
     if (way.kernel)
       put(way.kernel(c10::ArrayRef<c10::IValue>(&stack_[first_], count_)));
     else

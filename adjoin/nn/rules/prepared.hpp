@@ -6,8 +6,13 @@
 
 #include <bit>
 #include <functional>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
 
 #include "adjoin/movement/global_tensor.hpp"
+#include "adjoin/nn/rules/operation.hpp"
 
 namespace adjoin::nn::rules {
 
@@ -52,5 +57,25 @@ class Key {
   c10::SmallVector<uint64_t, 24> words_;
   uint64_t hash_ = 0;
 };
+
+/// The way of one call, prepared.
+struct Prepared {
+  std::vector<Layout> operands;              // whose ids are in the key, kept so that no other layout gets them
+  std::optional<Way> way;                    // none: the operands are gathered
+  std::vector<std::vector<int64_t>> shapes;  // of what this worker makes
+  bool links = false;                        // some worker reads or makes nothing
+  bool copies = false;                       // a view to LibTorch whose operand moves, so that it is a copy
+};
+
+using Cache = std::unordered_map<Key, Prepared, Key::Hash>;
+
+/// What is kept of earlier calls.
+inline Cache& cache_of(GlobalGrid& home) {
+  constexpr size_t kKept = 8192;
+  if (!home.prepared.has_value()) home.prepared = std::make_shared<Cache>();
+  Cache& cache = *std::any_cast<std::shared_ptr<Cache>&>(home.prepared);
+  if (cache.size() == kKept) cache.clear();
+  return cache;
+}
 
 }  // namespace adjoin::nn::rules
