@@ -165,7 +165,8 @@ at::Tensor global(const at::Tensor& local, const Layout& layout, std::shared_ptr
   else
     impl->set_sizes_and_strides(layout.shape(), strides_like(local, layout.shape()));
   impl->release_storage_and_set_meta_custom_data_ptr_error_msg_(
-      "this is a piece of a global tensor, which only operations of LibTorch read: nothing that takes its memory, saves it, compiles "
+      "this is a piece of a global tensor, which only operations of LibTorch read: nothing that takes its memory, "
+      "saves it, compiles "
       "or exports it; take local_of(x).local, or whole(x)");
   impl->set_backend_meta(c10::make_intrusive<GlobalPiece>(local, layout, std::move(home)));
   at::Tensor result(std::move(impl));

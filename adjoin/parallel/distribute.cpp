@@ -262,14 +262,20 @@ void Distributed::begin(const Step& step) const {
   state_->home_->drawn = 0;
 }
 
+int64_t Distributed::drawn() const {
+  return state_->home_->drawn;
+}
+std::shared_ptr<DrawsAgain> Distributed::draw_again(int64_t drawn) const {
+  return std::make_shared<DrawsAgain>(state_->home_, drawn);
+}
+
 at::Tensor Distributed::input(const at::Tensor& whole, size_t index) const {
   return index < state_->cuts_.inputs.size() ? laid_out(whole, state_->cuts_.inputs[index]) : whole;
 }
 at::Tensor Distributed::laid_out(const at::Tensor& whole, const CutText& cut) const {
   if (is_global(whole)) return whole;
   const std::shared_ptr<GlobalGrid>& home = state_->home_;
-  const Layout layout =
-      home->interned(cut_layout(cut, whole.sizes().vec(), home->grid.shape(), Kind::replicated));
+  const Layout layout = home->interned(cut_layout(cut, whole.sizes().vec(), home->grid.shape(), Kind::replicated));
   return global(moved(whole, layout, *home), layout, home);
 }
 
