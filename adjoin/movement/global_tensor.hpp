@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "adjoin/base/not_copied.hpp"
 #include "adjoin/movement/distributed_tensor.hpp"
 #include "adjoin/movement/global_move.hpp"
 #include "adjoin/movement/intercept.hpp"
@@ -62,9 +63,10 @@ class GlobalGrid {
 
   const Grid grid;
   const int rank;  ///< this one; outside the grid, that of its first cell, as which rules then see this worker
-  std::optional<Step> step = {};   ///< of random operations, which are refused without one
-  int64_t drawn = 0;               ///< random operations since the step began
-  bool strict = false;             ///< whether an operation without a rule is refused
+  std::optional<Step> step = {};  ///< of random operations, which are refused without one
+  int64_t drawn = 0;              ///< random operations since the step began
+  bool draws_again = false;       ///< whether what backward computes again continues from the count of the forward pass
+  bool strict = false;            ///< whether an operation without a rule is refused
   std::set<std::string> gathered;  ///< operations without a rule that were told
   std::any prepared;               ///< what nn/rules keeps; nothing in it holds a global tensor
 
@@ -79,6 +81,25 @@ class GlobalGrid {
     GlobalMove move;
   };
   std::map<std::pair<const void*, const void*>, PreparedMove> moves_;
+};
+
+/// While it lives, random operations draw what they drew from this count on.
+class DrawsAgain : NotCopied {
+ public:
+  DrawsAgain(std::shared_ptr<GlobalGrid> home, int64_t drawn)
+      : home_(std::move(home)), drawn_(home_->drawn), draws_again_(home_->draws_again) {
+    home_->drawn = drawn;
+    home_->draws_again = true;
+  }
+  ~DrawsAgain() {
+    home_->drawn = drawn_;
+    home_->draws_again = draws_again_;
+  }
+
+ private:
+  std::shared_ptr<GlobalGrid> home_;
+  const int64_t drawn_;
+  const bool draws_again_;
 };
 
 /// The one of this thread for a grid; made by the first global tensor on it, and gone with the last.

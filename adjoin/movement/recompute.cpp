@@ -17,6 +17,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/lab/timeline.hpp"
 #include "adjoin/movement/forward_record.hpp"
+#include "adjoin/movement/global_tensor.hpp"
 #include "adjoin/movement/graph_notes.hpp"
 #include "adjoin/movement/saved_value.hpp"
 
@@ -68,6 +69,9 @@ constexpr size_t kMostInputs = 3;
 struct Recomputation {
   Function f;
   AutocastState autocast = {};
+  // Of global tensors: the random operations before f.
+  std::shared_ptr<GlobalGrid> home = {};
+  int64_t drawn = 0;
 };
 
 tensor_list detached(const tensor_list& inputs) {
@@ -106,7 +110,9 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
     require(!at::GradMode::is_enabled(), "recomputed: double backward is not supported");
-    const auto& [f, state] = value_of<Recomputation>(ctx->saved_data["recomputation"]);
+    const auto& [f, state, home, drawn] = value_of<Recomputation>(ctx->saved_data["recomputation"]);
+    std::optional<DrawsAgain> draws_again;
+    if (home) draws_again.emplace(home, drawn);
     const tensor_list inputs = detached(ctx->get_saved_variables());
     {
       const at::AutoGradMode with_gradient(true);
@@ -135,7 +141,13 @@ at::Tensor recomputed(const Function& f, const std::vector<at::Tensor>& inputs) 
       std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& x) { return x.requires_grad(); });
   if (!at::GradMode::is_enabled() || !is_asked || recomputing || is_in_forward_mode()) return f(inputs);
   const auto input = [&](size_t i) { return i < inputs.size() ? std::optional(inputs[i]) : std::nullopt; };
-  return Recomputed::apply(input(0), input(1), input(2), Recomputation{f});
+  Recomputation recomputation{f};
+  for (const at::Tensor& x : inputs)
+    if (is_global(x)) {
+      recomputation.home = piece_of(x).home;
+      recomputation.drawn = recomputation.home->drawn;
+    }
+  return Recomputed::apply(input(0), input(1), input(2), recomputation);
 }
 
 std::optional<RecomputedNode> recomputed_of(const torch::autograd::Node& node) {

@@ -262,6 +262,13 @@ void Distributed::begin(const Step& step) const {
   state_->home_->drawn = 0;
 }
 
+int64_t Distributed::drawn() const {
+  return state_->home_->drawn;
+}
+std::shared_ptr<DrawsAgain> Distributed::draw_again(int64_t drawn) const {
+  return std::make_shared<DrawsAgain>(state_->home_, drawn);
+}
+
 at::Tensor Distributed::input(const at::Tensor& whole, size_t index) const {
   return index < state_->cuts_.inputs.size() ? laid_out(whole, state_->cuts_.inputs[index]) : whole;
 }

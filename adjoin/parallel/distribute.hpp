@@ -14,6 +14,10 @@
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/partition/grid.hpp"
 
+namespace adjoin {
+class DrawsAgain;
+}
+
 namespace adjoin::parallel {
 
 /// How one dim of a tensor is cut, as text:
@@ -68,6 +72,9 @@ class Distributed {
 
   /// Begins a step: random operations draw by it and their number since then.
   void begin(const Step& step) const;
+  /// The random operations since then, from which what is computed again draws again (DrawsAgain).
+  int64_t drawn() const;
+  std::shared_ptr<DrawsAgain> draw_again(int64_t drawn) const;
   /// A tensor that all workers have, as the global tensor that the cuts say of input `index`.
   at::Tensor input(const at::Tensor& whole, size_t index = 0) const;
   /// The same, cut as the text says.

@@ -1,5 +1,6 @@
 """Modules of PyTorch whose parameters are global tensors."""
 
+import contextlib as _contextlib
 import weakref as _weakref
 
 import torch as _torch
@@ -48,6 +49,10 @@ class Distributed:
     def begin(self, step):
         """Begins a step: random operations draw by it and by their number since then."""
         self._laid_out.begin(step)
+
+    def context_fn(self):
+        """For torch.utils.checkpoint(..., use_reentrant=False, context_fn=...): what is computed again draws the same numbers."""
+        return _contextlib.nullcontext(), self._laid_out.draw_again(self._laid_out.drawn)
 
     def laid_out(self, x, cut):
         """A tensor that all ranks have, as a global tensor cut as the text says."""

@@ -29,11 +29,13 @@ def state_of(optimizer, of):
     if kind not in _MOMENTS or type(optimizer) is not getattr(torch.optim, kind):
         raise InvalidArgument(f"state_of: expected SGD, Adam, AdamW, Adagrad or RMSprop of torch.optim, got {kind}")
     groups = {id(parameter): group for group in optimizer.param_groups for parameter in group["params"]}
+    known = dict(of.named_parameters()) if isinstance(of, torch.nn.Module) else {}
     pieces = []
     for piece in pieces_of(of):
-        group = groups.get(id(piece.tensor))
+        parameter = known.get(piece.name, piece.tensor)
+        group = groups.get(id(parameter))
         if group is not None:
-            pieces += _state_of_one(kind, optimizer.state, group, piece)
+            pieces += _state_of_one(kind, optimizer.state[parameter], group, piece, parameter)
     steps = [piece.tensor for piece in pieces if piece.name.startswith("step.")]
     if steps:  # by the rank that has taken most: one without elements of a parameter takes none
         taken = pieces[0].grid.world.all_reduce(torch.stack(steps), "max")
@@ -42,17 +44,20 @@ def state_of(optimizer, of):
     return pieces
 
 
-def _state_of_one(kind, states, group, piece):
+def _state_of_one(kind, state, group, piece, parameter):
     if kind == "SGD" and group["momentum"] and group["dampening"]:
         # Its first step uses the gradient without dampening, which it would not do with a moment of zeros.
         raise InvalidArgument("state_of: expected SGD without dampening, as a moment of zeros does not show whether a step was taken")
-    state, found = states[piece.tensor], []
+    found = []
     for name, option in _MOMENTS[kind].items():
         if option is not None and not group[option]:
             continue
         if state.get(name) is None:
-            state[name] = torch.zeros_like(piece.tensor, requires_grad=False)
-        found.append(_adjoin.Piece(f"{name}.{piece.name}", state[name], piece.layout, piece.grid))
+            state[name] = torch.zeros_like(parameter, requires_grad=False)
+        if _adjoin.is_global(state[name]):
+            found.append(_adjoin.piece_of(f"{name}.{piece.name}", state[name]))
+        else:
+            found.append(_adjoin.Piece(f"{name}.{piece.name}", state[name], piece.layout, piece.grid))
     if kind != "SGD":
         state.setdefault("step", torch.zeros((), dtype=torch.float32))
         found.append(_adjoin.held_by_all(f"step.{piece.name}", state["step"], piece.grid))

@@ -17,6 +17,14 @@ void bind_distribute(py::module_& m) {
   using parallel::Distributed;
   using Tensors = std::vector<std::tuple<std::string, Tensor, bool>>;
   using Pieces = std::vector<nn::Parameter>;
+  struct Again {  // for a `with`
+    const Distributed* of;
+    int64_t drawn;
+    std::shared_ptr<DrawsAgain> now = {};
+  };
+  py::class_<Again>(m, "DrawsAgain")
+      .def("__enter__", [](Again& again) { again.now = again.of->draw_again(again.drawn); })
+      .def("__exit__", [](Again& again, const py::args&) { again.now.reset(); });
   py::class_<Distributed, Owner<Distributed>>(m, "Distributed")
       .def(py::init([](const Tensors& tensors, const Grid& grid, std::vector<std::pair<std::string, CutText>> weights) {
              std::vector<parallel::NamedTensor> named;
@@ -26,6 +34,13 @@ void bind_distribute(py::module_& m) {
            }),
            "tensors"_a, "grid"_a, "weights"_a)
       .def("begin", &Distributed::begin, "step"_a)
+      .def_property_readonly("drawn", &Distributed::drawn)
+      .def(
+          "draw_again",
+          [](const Distributed& d, int64_t drawn) {
+            return Again{&d, drawn};
+          },
+          "drawn"_a, py::keep_alive<0, 1>())
       .def("laid_out", &Distributed::laid_out, "whole"_a, "cut"_a, MayBlock())
       .def("parameters", [](const Distributed& d) { return Pieces(d.parameters()); })
       .def("trained", [](const Distributed& d) { return Pieces(d.trained()); })

@@ -1,3 +1,5 @@
+#include <torch/csrc/autograd/graph_task.h>
+
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/distributed/dropout.hpp"
 #include "adjoin/nn/rules/operation.hpp"
@@ -10,6 +12,11 @@ template <class Layer>
 at::Tensor masked(const at::Tensor& x, const Layout& layout, double p, const std::string& name, GlobalGrid& home) {
   require(home.step.has_value(), [&] {
     return name + ": expected a step by which to draw; call forward of what distribute returned, or its begin";
+  });
+  require(home.draws_again || torch::autograd::get_current_graph_task_id() < 0, [&] {
+    return name +
+           ": expected a forward pass, but backward computes it again and would draw other numbers; use recomputed, "
+           "or in Python give torch.utils.checkpoint the context_fn of what distribute returned";
   });
   Step step = *home.step;
   step.training = true;

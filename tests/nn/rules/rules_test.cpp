@@ -149,6 +149,18 @@ TEST(Rules, of_parts) {
          return at::cat({x[0], x[1]}, 1).tanh();
        },
        {{4, 6}, {4, 3}}},
+      {"unbind",
+       [](const V& x) {
+         const auto p = x[0].unbind(1);
+         return p[0] * p[1] + p.back();
+       },
+       {{5, 3, 4}}},
+      {"foreach",
+       [](const V& x) {
+         const auto p = at::_foreach_mul({x[0], x[1]}, at::_foreach_add({x[0], x[1]}, 2));
+         return p[0].sum(0) + p[1].sum(0);
+       },
+       {{5, 4}, {3, 4}}},
       {"stack",
        [](const Tensors& x) {
          return at::stack({x[0], x[1] * 2}, 1);
