@@ -150,14 +150,14 @@ TEST(Rules, of_parts) {
        },
        {{4, 6}, {4, 3}}},
       {"unbind",
-       [](const V& x) {
+       [](const Tensors& x) {
          const auto p = x[0].unbind(1);
          return p[0] * p[1] + p.back();
        },
        {{5, 3, 4}}},
       {"foreach",
-       [](const V& x) {
-         const auto p = at::_foreach_mul({x[0], x[1]}, at::_foreach_add({x[0], x[1]}, 2));
+       [](const Tensors& x) {
+         const auto p = at::_foreach_mul({x[0], x[1]}, at::_foreach_add({x[0], x[1]}, 2.0));
          return p[0].sum(0) + p[1].sum(0);
        },
        {{5, 4}, {3, 4}}},
