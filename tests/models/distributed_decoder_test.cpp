@@ -13,7 +13,7 @@
 #include "tests/support/one_worker.hpp"
 #include "tests/support/worlds.hpp"
 
-namespace adjoin::models {
+namespace adjoin::models::distributed_decoder {
 namespace {
 
 using namespace adjoin::testing;
@@ -142,4 +142,4 @@ TEST(DistributedDecoder, drops_the_same_elements_in_every_layout) {
 }
 
 }  // namespace
-}  // namespace adjoin::models
+}  // namespace adjoin::models::distributed_decoder

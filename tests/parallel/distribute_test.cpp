@@ -12,7 +12,7 @@
 #include "tests/support/global_tensors.hpp"
 #include "tests/support/worlds.hpp"
 
-namespace adjoin::parallel {
+namespace adjoin::parallel::plain_modules {
 namespace {
 
 using namespace adjoin::testing;
@@ -152,4 +152,4 @@ TEST(Distribute, trains_with_our_optimizer_as_one_worker_does) {
 }
 
 }  // namespace
-}  // namespace adjoin::parallel
+}  // namespace adjoin::parallel::plain_modules

@@ -1,7 +1,7 @@
 #include "tests/support/global_tensors.hpp"
 #include "tests/support/worlds.hpp"
 
-namespace adjoin::nn {
+namespace adjoin::nn::rules_of_layers {
 namespace {
 
 using namespace adjoin::testing;
@@ -89,4 +89,4 @@ TEST(RulesOfLayers, normalise) {
 }
 
 }  // namespace
-}  // namespace adjoin::nn
+}  // namespace adjoin::nn::rules_of_layers

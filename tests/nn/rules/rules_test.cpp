@@ -3,7 +3,7 @@
 #include "tests/support/global_tensors.hpp"
 #include "tests/support/worlds.hpp"
 
-namespace adjoin::nn {
+namespace adjoin::nn::rules_of_operations {
 namespace {
 
 using namespace adjoin::testing;
@@ -251,4 +251,4 @@ TEST(Rules, of_rows) {
 }
 
 }  // namespace
-}  // namespace adjoin::nn
+}  // namespace adjoin::nn::rules_of_operations
