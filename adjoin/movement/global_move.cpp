@@ -40,12 +40,7 @@ Layout replicated_along(Layout layout, const std::vector<std::string>& axes) {
 /// The elements of the largest piece.
 double largest_piece(const Layout& layout) {
   double most = 1;
-  for (size_t dim = 0; dim < layout.cuts().size(); ++dim) {
-    const Split& split = layout.cuts()[dim].split;
-    int64_t largest = 0;
-    for (int part = 0; part < split.parts(); ++part) largest = std::max(largest, split.size(part));
-    most *= static_cast<double>(largest);
-  }
+  for (const Layout::Cut& cut : layout.cuts()) most *= static_cast<double>(std::ranges::max(cut.split.sizes()));
   return most;
 }
 

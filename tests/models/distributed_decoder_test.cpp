@@ -10,7 +10,7 @@
 #include "adjoin/parallel/distribute.hpp"
 #include "adjoin/parallel/optimizer.hpp"
 #include "examples/networks/decoder.hpp"
-#include "tests/support/one_worker.hpp"
+#include "tests/support/decoders.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin::models::distributed_decoder {
@@ -42,34 +42,7 @@ std::vector<Case> cases(int workers) {
   return all;
 }
 
-/// models::decoder and the plain one, on one worker, with equal weights.
-struct DecoderPair {
-  DecoderPair()
-      : ours(decoder({.words = kWords,
-                      .layers = 2,
-                      .hidden = kHidden,
-                      .heads = kHeads,
-                      .context = 256,
-                      .positions = TransformerOptions::Positions::rotary,
-                      .dropout = 0}),
-             one_worker(), at::kDouble),
-        plain(example::DecoderOptions{kWords, 2, kHidden, kHeads, /*dropout=*/0}) {
-    nn::initialize(*ours, 3);
-    plain->to(at::kDouble);
-    const at::NoGradGuard no_gradient;
-    const auto weights = ours->named_parameters();
-    for (const auto& weight : plain->named_parameters()) {
-      std::string name = weight.key();
-      const std::pair<std::string, std::string> parts[] = {
-          {"blocks.", "block"}, {".up.", ".feed_forward.column."}, {".down.", ".feed_forward.row."}};
-      for (const auto& [from, to] : parts)
-        if (const size_t begin = name.find(from); begin != std::string::npos) name.replace(begin, from.size(), to);
-      weight->copy_(weights[name]);
-    }
-  }
-  Model ours;
-  example::Decoder plain;
-};
+const example::DecoderOptions kWithoutDropout{kWords, 2, kHidden, kHeads, /*dropout=*/0};
 
 at::Tensor text_of(int step) {
   const at::Tensor document = at::arange(kBatch).unsqueeze(1), token = at::arange(kTokens + 1);
@@ -89,7 +62,7 @@ TEST(DistributedDecoder, trains_in_every_layout_as_the_models_decoder_does_on_on
   constexpr int kSteps = 5;
   std::vector<double> expected;
   {
-    DecoderPair pair;
+    DecoderPair pair(kWithoutDropout);
     parallel::Optimizer optimizer(nn::parameters_of(*pair.ours), parallel::adamw(), {.weight_decay = 0.1, .clip = 0.5});
     for (int step = 0; step < kSteps; ++step) {
       const at::Tensor loss = loss_of(pair.ours, text_of(step));
@@ -101,7 +74,7 @@ TEST(DistributedDecoder, trains_in_every_layout_as_the_models_decoder_does_on_on
   for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
     for (const Case& one : cases(world.size()))
       for (const int zero : {1, 2}) {
-        DecoderPair pair;
+        DecoderPair pair(kWithoutDropout);
         auto model = parallel::distribute(pair.plain.ptr(), Grid(world, one.axes), one.cuts);
         SCOPED_TRACE(model.to_string());
         parallel::Optimizer optimizer(model.trained(), parallel::adamw(),
@@ -122,7 +95,7 @@ TEST(DistributedDecoder, trains_in_every_layout_as_the_models_decoder_does_on_on
 at::Tensor dropped_scores(const Grid& grid, parallel::Cuts cuts, int64_t step) {
   example::Decoder plain(example::DecoderOptions{kWords, 2, kHidden, kHeads, /*dropout=*/0.2});
   plain->to(at::kDouble);
-  DecoderPair pair;
+  DecoderPair pair(kWithoutDropout);
   {
     const at::NoGradGuard no_gradient;
     for (const auto& weight : plain->named_parameters()) weight->copy_(pair.plain->named_parameters()[weight.key()]);

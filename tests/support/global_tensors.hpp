@@ -11,11 +11,13 @@
 #include "adjoin/movement/global_tensor.hpp"
 #include "tests/support/adjoint.hpp"
 #include "tests/support/layouts.hpp"
+#include "tests/support/worlds.hpp"
 
 namespace adjoin::testing {
 
+using Tensors = std::vector<at::Tensor>;
 /// What code of users computes from tensors.
-using Code = std::function<at::Tensor(const std::vector<at::Tensor>& inputs)>;
+using Code = std::function<at::Tensor(const Tensors& inputs)>;
 
 /// A leaf that is the global tensor of a plain one, which all workers have.
 inline at::Tensor global_leaf(const at::Tensor& plain, const Layout& layout, const Grid& grid) {
@@ -93,6 +95,21 @@ inline void expect_as_plain_anywhere(const std::string& name, const Code& code,
     }
     expect_as_plain(name, code, plain, layouts, grid, twice);
   }
+}
+
+/// Code, and the shapes of its inputs.
+struct CodeTrial {
+  const char* name;
+  Code code;
+  std::vector<std::vector<int64_t>> shapes;
+  bool twice = true;
+};
+/// The same for several trials, on worlds of 1 to 4 ranks.
+inline void expect_all_as_plain(const std::vector<CodeTrial>& trials) {
+  for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
+    for (const CodeTrial& trial : trials)
+      expect_as_plain_anywhere(trial.name, trial.code, trial.shapes, world, 6, trial.twice);
+  });
 }
 
 }  // namespace adjoin::testing

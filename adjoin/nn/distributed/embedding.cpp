@@ -34,8 +34,10 @@ Layout checked_weight(const EmbeddingOptions& options, const LayerLayouts& place
                        copied_on(grid.shape(), {words, options.embedding_dim()}));
 }
 
-/// Looks up the words that are here; `places` has their places. Words of other workers give zeros.
-at::Tensor look_up(const at::Tensor& ids, const at::Tensor& weight, const at::Tensor& places, int64_t padding_place) {
+}  // namespace
+
+at::Tensor look_up_here(const at::Tensor& ids, const at::Tensor& weight, const at::Tensor& places,
+                        int64_t padding_place) {
   if (weight.size(0) == 0) {  // zeros that are in the graph
     std::vector<int64_t> shape = ids.sizes().vec();
     shape.push_back(weight.size(1));
@@ -45,19 +47,19 @@ at::Tensor look_up(const at::Tensor& ids, const at::Tensor& weight, const at::Te
   return at::embedding(weight, place.clamp_min(0), padding_place).masked_fill((place < 0).unsqueeze(-1), 0);
 }
 
-}  // namespace
-
-EmbeddingLookup::EmbeddingLookup(const EmbeddingOptions& options, const LayerLayouts& placement, const Grid& grid)
-    : options_(options),
-      weight_(checked_weight(options, placement, grid)),
-      shares_(shares_of(name_of(options), weight_, /*out_dim=*/1, /*in_dim=*/0)),
+EmbeddingImpl::EmbeddingImpl(const EmbeddingOptions& o, const LayerLayouts& placement, const Grid& grid)
+    : options(o),
+      weight_layout_(checked_weight(o, placement, grid)),
+      shares_(shares_of(name_of(o), weight_layout_, /*out_dim=*/1, /*in_dim=*/0)),
       output_(placement.output),
-      prepared_(name_of(options), grid) {}
+      prepared_(name_of(o), grid) {
+  register_piece(weight_, "weight", {weight_layout_, grid, Initial::normal(1)}, placement.tensor);
+}
 
-EmbeddingLookup::Prepared EmbeddingLookup::prepare(const Layout& input) const {
+EmbeddingImpl::Prepared EmbeddingImpl::prepare(const Layout& input) const {
   std::vector<int64_t> shape = input.shape();
   const int64_t last = input.dims();
-  shape.push_back(options_.embedding_dim());
+  shape.push_back(options.embedding_dim());
   std::vector<RowDim> dims;
   for (int64_t dim = 0; dim < last; ++dim) dims.push_back({dim});
   std::optional<Layout> output;
@@ -69,14 +71,14 @@ EmbeddingLookup::Prepared EmbeddingLookup::prepare(const Layout& input) const {
     for (const std::string& axis : *axes) kinds[axis] = Kind::copied;
   const Layout read(shares_.grid, input.shape(), rows.cuts, std::move(kinds));
   const Layout made =
-      work_layout(shares_, rows, shape, {weight_.split(1).along(last), shares_.out}, shares_.in, Kind::partial);
+      work_layout(shares_, rows, shape, {weight_layout_.split(1).along(last), shares_.out}, shares_.in, Kind::partial);
 
   const Grid& grid = prepared_.grid();
-  const at::Tensor places = places_held(weight_, /*dim=*/0, grid.world().rank());
-  const auto padding = padding_of(options_);
+  const at::Tensor places = places_held(weight_layout_, /*dim=*/0, grid.world().rank());
+  const auto padding = padding_of(options);
   const int64_t padding_place = padding ? places[*padding].item<int64_t>() : -1;
   const auto kernel = [places, padding_place](const at::Tensor& ids, at::TensorList parameters) {
-    return look_up(ids, parameters[0], places, padding_place);
+    return look_up_here(ids, parameters[0], places, padding_place);
   };
   const std::vector<Window> windows(input.shape().size());
   HaloPlan halo = plan_halo(input.shape(), read, windows, Padding::zeros);
@@ -85,24 +87,19 @@ EmbeddingLookup::Prepared EmbeddingLookup::prepare(const Layout& input) const {
           Total(ids, {1}, on_all_workers(ids.grid(), grid, {1}), grid)};
 }
 
-DistributedTensor EmbeddingLookup::operator()(const DistributedTensor& ids, const at::Tensor& weight) {
+DistributedTensor EmbeddingImpl::forward(const DistributedTensor& ids) {
   require(ids.local.scalar_type() == at::kLong,
-          [&] { return name_of(options_) + ": expected ids of int64, got " + c10::toString(ids.local.scalar_type()); });
+          [&] { return name_of(options) + ": expected ids of int64, got " + c10::toString(ids.local.scalar_type()); });
   const Prepared& prepared = prepared_.of(ids.layout, [this](const Layout& input) { return prepare(input); });
   const at::Tensor here = prepared.read(ids.local);
-  const at::Tensor wrong = (here < 0).logical_or(here >= options_.num_embeddings()).sum().view({1});
+  const at::Tensor wrong = (here < 0).logical_or(here >= options.num_embeddings()).sum().view({1});
   const auto wrong_ones = prepared.wrong(wrong).item<int64_t>();
   require(wrong_ones == 0, [&] {
-    return name_of(options_) + ": expected ids from 0 to " + std::to_string(options_.num_embeddings() - 1) + "; " +
+    return name_of(options) + ": expected ids from 0 to " + std::to_string(options.num_embeddings() - 1) + "; " +
            std::to_string(wrong_ones) + (wrong_ones == 1 ? " is not" : " are not") + "; the input is " +
            ids.layout.to_string();
   });
-  return prepared.route(ids, {weight});
-}
-
-EmbeddingImpl::EmbeddingImpl(const EmbeddingOptions& o, const LayerLayouts& placement, const Grid& grid)
-    : options(o), lookup_(o, placement, grid) {
-  register_piece(weight_, "weight", {lookup_.weight(), grid, Initial::normal(1)}, placement.tensor);
+  return prepared.route(ids, {weight_});
 }
 
 }  // namespace adjoin::nn

@@ -10,6 +10,11 @@ namespace adjoin::nn {
 
 using torch::nn::EmbeddingOptions;
 
+/// Looks up the words that are here; `places` has their places (places_held). Words of other workers give zeros.
+/// Shape: ids [*] of int64, all of them words; weight [words here, features] -> [*, features]
+at::Tensor look_up_here(const at::Tensor& ids, const at::Tensor& weight, const at::Tensor& places,
+                        int64_t padding_place);
+
 /// The vectors of words. Ids, weight and output may each have any layout, each on its own grid.
 ///
 /// The weight stays where it is: the ids are moved to it, and each of its workers looks up the part that it has. Along the axes
@@ -21,16 +26,18 @@ using torch::nn::EmbeddingOptions;
 /// Cost:   a move of the ids, an all-reduce of one number, which checks them, a look-up, and a move of the vectors each way: an
 ///         all-reduce where words are cut
 /// Source: Shoeybi et al., arXiv 1909.08053, section 3, for words that are cut
-class EmbeddingLookup {
+class EmbeddingImpl : public ShardedModule {
  public:
   /// Throws: InvalidArgument for sizes below 1, a padding index that is not a word, a weight of another shape or a partial one,
   ///         and for max_norm, scale_grad_by_freq, sparse and _weight, which are not supported
-  EmbeddingLookup(const EmbeddingOptions& options, const LayerLayouts& placement, const Grid& grid);
+  EmbeddingImpl(const EmbeddingOptions& options, const LayerLayouts& placement, const Grid& grid);
+  EmbeddingImpl(const EmbeddingOptions& options, const Grid& grid) : EmbeddingImpl(options, LayerLayouts(), grid) {}
 
-  const Layout& weight() const { return weight_; }  ///< the layout of the weight that it takes
-  /// All workers of the world call it with their pieces, also those that hold nothing.
+  /// All workers of the world call it, also those that hold nothing.
   /// Throws: InvalidArgument on all workers for ids that are not words or not int64, or where a layout does not fit
-  DistributedTensor operator()(const DistributedTensor& ids, const at::Tensor& weight);
+  DistributedTensor forward(const DistributedTensor& ids);
+
+  const EmbeddingOptions options;
 
  private:
   struct Prepared {
@@ -40,26 +47,10 @@ class EmbeddingLookup {
   };
   Prepared prepare(const Layout& input) const;
 
-  EmbeddingOptions options_;
-  Layout weight_;
+  Layout weight_layout_;
   WorkDivision shares_;
   LayoutRule output_;
   PerLayout<Prepared> prepared_;
-};
-
-/// An EmbeddingLookup that owns its weight.
-class EmbeddingImpl : public ShardedModule {
- public:
-  /// Throws: InvalidArgument as EmbeddingLookup
-  EmbeddingImpl(const EmbeddingOptions& options, const LayerLayouts& placement, const Grid& grid);
-  EmbeddingImpl(const EmbeddingOptions& options, const Grid& grid) : EmbeddingImpl(options, LayerLayouts(), grid) {}
-
-  DistributedTensor forward(const DistributedTensor& ids) { return lookup_(ids, weight_); }
-
-  const EmbeddingOptions options;
-
- private:
-  EmbeddingLookup lookup_;
   at::Tensor weight_;
 };
 TORCH_MODULE(Embedding);

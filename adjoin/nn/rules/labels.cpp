@@ -178,9 +178,8 @@ std::vector<int> broadcast_labels(const std::vector<int64_t>& dims, const std::v
   return result;
 }
 
-Layout summed_up(Layout layout) {
-  for (const std::string& axis : layout.axes(Kind::partial)) layout = layout.with_kind(axis, Kind::replicated);
-  return layout;
+bool is_cut(const Layout& layout, int64_t dim) {
+  return !layout.cuts()[static_cast<size_t>(dim)].axes.empty();
 }
 
 Layout reshaped(const Layout& layout, std::vector<int64_t> shape, const std::vector<int64_t>& from) {

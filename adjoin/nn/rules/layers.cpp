@@ -15,8 +15,6 @@
 namespace adjoin::nn::rules {
 namespace {
 
-using Arguments = c10::ArrayRef<c10::IValue>;
-
 /// The sizes of the result of windows over the last dims, with `channels` in the dim before; none keeps them.
 std::vector<int64_t> windowed(std::vector<int64_t> shape, const std::vector<Window>& windows,
                               std::optional<int64_t> channels = {}) {
@@ -82,17 +80,21 @@ Layout used_by(const Layout& x, Layout weight) {
   return weight;
 }
 
+/// What an argument says of each dim of space: one number for all of them, or one each.
+std::vector<int64_t> for_each_dim(std::vector<int64_t> numbers, size_t dims,
+                                  const std::vector<int64_t>& otherwise = {}) {
+  if (numbers.empty()) numbers = otherwise;
+  numbers.resize(dims, numbers.empty() ? 1 : numbers[0]);
+  return numbers;
+}
+
 // ---- convolutions
 
 /// The windows of a convolution's arguments: stride, padding and dilation of each dim of space, from `argument` on.
 ConvGeometry geometry_of(const Operation& operation, bool transposed) {
   const std::vector<int64_t>& weight = operation.shape(1);
   const size_t space = weight.size() - 2;
-  const auto numbers = [&](size_t argument) {
-    std::vector<int64_t> all = operation.integers(argument);
-    all.resize(space, all.empty() ? 0 : all[0]);
-    return all;
-  };
+  const auto numbers = [&](size_t argument) { return for_each_dim(operation.integers(argument), space, {0}); };
   const std::vector<int64_t> stride = numbers(3), padding = numbers(4), dilation = numbers(transposed ? 7 : 5);
   ConvGeometry geometry;
   geometry.name = operation.name().substr(6);  // without "aten::"
@@ -147,7 +149,7 @@ std::vector<Way> convolution(const Operation& operation) {
     });
     if (!ways.empty()) return ways;
   }
-  const Layout read = summed_up(x->layout);
+  const Layout read = summed(x->layout);
   if (is_cut_in(w->layout, 2, static_cast<size_t>(w->layout.dims()))) return {};
   Layout here = whole_along(read, {static_cast<int64_t>(channels)});
   for (const auto& cut : w->layout.cuts())
@@ -171,6 +173,8 @@ std::vector<Way> convolution(const Operation& operation) {
 
 // ---- poolings, upsampling
 
+using Layer = std::function<DistributedTensor(const DistributedTensor&)>;
+
 /// An operation of each sample and channel over space, for which `route` makes the plan where space is cut.
 template <class MakeRoute>
 std::vector<Way> over_space(const Operation& operation, size_t space, const std::vector<int64_t>& shape,
@@ -178,10 +182,9 @@ std::vector<Way> over_space(const Operation& operation, size_t space, const std:
   const Layout& x = operation.operands[0].layout;
   const auto dims = static_cast<size_t>(x.dims());
   if (dims < space + 1 || operation.operands.size() != 1) return {};
-  if (!is_cut_in(x, dims - space, dims))
-    return without_empty_calls(labelled(by_sample(operation, space, shape), operation), operation);
-  const Layout read = summed_up(x), made = beside(read, shape);
-  auto layer = route([made](const std::vector<int64_t>&) { return made; });
+  const Layout read = summed(x), made = beside(read, shape);
+  Layer layer;
+  if (is_cut_in(x, dims - space, dims)) layer = route([made](const std::vector<int64_t>&) { return made; });
   if (!layer) return without_empty_calls(labelled(by_sample(operation, space, shape), operation), operation);
   Way way{.reads = {read}, .makes = {made}};
   way.kernel = [layer, read, grid = operation.home.grid](Arguments arguments) {
@@ -190,19 +193,10 @@ std::vector<Way> over_space(const Operation& operation, size_t space, const std:
   return {std::move(way)};
 }
 
-using Layer = std::function<DistributedTensor(const DistributedTensor&)>;
-
 Layer routed(const Operation& operation, const PoolGeometry& geometry, LayoutRule output) {
-  const Layout x = summed_up(operation.operands[0].layout);
+  const Layout x = summed(operation.operands[0].layout);
   auto route = std::make_shared<Route>(plan_of(geometry, operation.home.grid, std::move(output))(x));
   return [route](const DistributedTensor& given) { return (*route)(given, {}); };
-}
-
-std::vector<int64_t> for_each_dim(std::vector<int64_t> numbers, size_t dims,
-                                  const std::vector<int64_t>& otherwise = {}) {
-  if (numbers.empty()) numbers = otherwise;
-  numbers.resize(dims, numbers.empty() ? 1 : numbers[0]);
-  return numbers;
 }
 
 size_t space_of(const std::string& name) {
@@ -291,7 +285,7 @@ std::vector<Way> batch_norm(const Operation& operation) {
       if (dim != 1 || has_statistics) labels.whole.insert(static_cast<int>(dim));
     return without_empty_calls(labelled(labels, operation), operation);
   }
-  const Layout read = whole_along(summed_up(x->layout), {1});
+  const Layout read = whole_along(summed(x->layout), {1});
   for (size_t i = 1; i < operation.operands.size(); ++i)
     if (is_cut_in(operation.operands[i].layout, 0, 1)) return {};
   auto layer =
@@ -317,7 +311,7 @@ std::vector<Way> batch_norm(const Operation& operation) {
 
 /// A norm of each sample over dims that workers have parts of.
 std::vector<Way> sample_norm(const Operation& operation, SampleNormGeometry geometry, size_t weight, size_t bias) {
-  const Layout x = summed_up(operation.operands[0].layout);
+  const Layout x = summed(operation.operands[0].layout);
   for (size_t i = 1; i < operation.operands.size(); ++i)
     for (const Layout::Cut& cut : operation.operands[i].layout.cuts())
       if (!cut.axes.empty()) return {};

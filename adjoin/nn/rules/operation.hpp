@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "adjoin/movement/global_tensor.hpp"
+#include "adjoin/nn/distributed/route.hpp"
 #include "adjoin/partition/layout.hpp"
 
 // How an operation of LibTorch runs on global tensors. A rule says which ways there are, each with the layouts that it reads and
@@ -21,6 +22,7 @@
 namespace adjoin::nn::rules {
 
 using torch::jit::Stack;
+using Arguments = c10::ArrayRef<c10::IValue>;
 
 /// A tensor that an operation gets.
 struct Operand {
@@ -32,7 +34,7 @@ struct Operand {
 /// An operation and its arguments: what is alike on all workers, and what is called `home` here.
 struct Operation {
   const c10::OperatorHandle& handle;
-  c10::ArrayRef<c10::IValue> arguments;
+  Arguments arguments;
   std::vector<Operand>
       operands;  ///< the tensors, without undefined ones and plain numbers, in the order of the arguments
   GlobalGrid& home;
@@ -55,7 +57,7 @@ struct Way {
   std::vector<Layout> makes;  ///< of each tensor of the result; partial where workers make summands
   std::vector<std::pair<size_t, c10::IValue>> arguments = {};  ///< this worker's, such as the sizes of its piece
   /// Runs in place of the operation, on arguments with the pieces that are read, and returns the pieces that are made.
-  std::function<std::vector<at::Tensor>(c10::ArrayRef<c10::IValue> arguments)> kernel = {};
+  std::function<std::vector<at::Tensor>(Arguments arguments)> kernel = {};
   double work = 0;  ///< elements that a worker computes
 };
 
@@ -107,8 +109,7 @@ std::vector<int> numbered(int64_t dims, int first = 0);
 /// The labels of `dims` dims that are broadcast against those of the result, which is `shape`: the last ones.
 std::vector<int> broadcast_labels(const std::vector<int64_t>& dims, const std::vector<int64_t>& shape,
                                   const std::vector<int>& labels);
-/// The layout without open sums.
-Layout summed_up(Layout layout);
+bool is_cut(const Layout& layout, int64_t dim);
 /// The layout in which some dims are whole: replicated along the axes that cut them.
 Layout whole_along(const Layout& layout, const std::vector<int64_t>& dims);
 /// The same kinds and, for each dim of the new shape, the cut of dim `from[dim]`, or none for -1.

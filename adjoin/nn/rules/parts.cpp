@@ -6,11 +6,10 @@
 #include <optional>
 
 #include "adjoin/nn/rules/operation.hpp"
+#include "adjoin/partition/without_dims.hpp"
 
 namespace adjoin::nn::rules {
 namespace {
-
-using Arguments = c10::ArrayRef<c10::IValue>;
 
 /// What indices [begin, end) of a cut dim are of each part, as a split of these indices, and where they begin in each piece. None
 /// where they are not one after another in a piece.
@@ -61,10 +60,6 @@ Layout with_part(const Layout& x, int64_t dim, const std::optional<Split>& split
   return Layout(x.grid(), std::move(shape), std::move(cuts), x.kinds());
 }
 
-bool is_cut(const Layout& layout, int64_t dim) {
-  return !layout.cuts()[static_cast<size_t>(dim)].axes.empty();
-}
-
 std::vector<Way> slice(const Operation& operation) {
   Layout x = operation.operands[0].layout;
   const int64_t dim = operation.dim(1, x.dims()), size = x.split(dim).size();
@@ -92,14 +87,8 @@ std::vector<Way> select(const Operation& operation) {
   const int64_t dim = operation.dim(1, x.dims()), size = x.split(dim).size();
   const int64_t index = operation.integer(2) < 0 ? operation.integer(2) + size : operation.integer(2);
   if (index < 0 || index >= size) return {};
-  std::vector<int64_t> shape = x.shape(), from;
-  shape.erase(shape.begin() + static_cast<ptrdiff_t>(dim));
-  for (int64_t d = 0; d < x.dims(); ++d)
-    if (d != dim) from.push_back(d);
-  Layout made = reshaped(x, shape, from);
-  if (!is_cut(x, dim)) return {Way{.reads = {x}, .makes = {made}}};
-  for (const std::string& axis : x.cuts()[static_cast<size_t>(dim)].axes) made = made.with_kind(axis, Kind::partial);
-  Way way{.reads = {x}, .makes = {made}};
+  Way way{.reads = {x}, .makes = {without_dims(x, {dim}, Kind::partial)}};
+  if (!is_cut(x, dim)) return {std::move(way)};
   const int part = part_here(x, dim, operation.home);
   int64_t offset = 0, place = -1;
   for (const Range& range : x.split(dim).ranges(part)) {
@@ -289,8 +278,7 @@ std::vector<Way> along_index(const Operation& operation) {
     const bool is_same = d != dim && self->layout.shape()[at] == index->layout.shape()[at];
     labels.operands[1].push_back(static_cast<int>(is_same ? d : kOfIndex + d));
     if (!is_same) labels.whole.insert(static_cast<int>(d));
-    if (!is_same && !gathers) labels.whole.insert(static_cast<int>(kOfIndex + d));
-    if (!is_same && d != dim) labels.whole.insert(static_cast<int>(kOfIndex + d));
+    if (!is_same && (!gathers || d != dim)) labels.whole.insert(static_cast<int>(kOfIndex + d));
   }
   if (source != nullptr) {
     if (source->layout.shape() != index->layout.shape()) return {};

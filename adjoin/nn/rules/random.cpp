@@ -30,7 +30,7 @@ std::vector<Way> dropout(const Operation& operation) {
   const Layout x = operation.operands[0].layout;
   Way way{.reads = {x}, .makes = {x}};
   if (!operation.arguments[2].toBool() || p == 0) return {std::move(way)};
-  way.kernel = [p, x, name = operation.name(), home = &operation.home](c10::ArrayRef<c10::IValue> arguments) {
+  way.kernel = [p, x, name = operation.name(), home = &operation.home](Arguments arguments) {
     return std::vector<at::Tensor>{masked<Layer>(arguments[0].toTensor(), x, p, name, *home)};
   };
   return {std::move(way)};

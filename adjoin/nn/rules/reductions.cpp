@@ -9,8 +9,6 @@
 namespace adjoin::nn::rules {
 namespace {
 
-using Arguments = c10::ArrayRef<c10::IValue>;
-
 /// The dims that an operation reduces, from 0 on: those of an argument, or all.
 std::vector<int64_t> reduced_dims(const Operation& operation, std::optional<size_t> argument) {
   const auto dims = static_cast<int64_t>(operation.shape(0).size());
@@ -72,8 +70,7 @@ std::vector<Way> of_whole_dims(const Operation& operation) {
     if (name == "keepdim") keeps = operation.arguments[i].toBool();
   }
   const std::vector<int64_t> reduced = reduced_dims(operation, dims);
-  std::vector<Way> ways = labelled(reduction(operation, reduced, keeps && dims.has_value(), false), operation);
-  return ways;
+  return labelled(reduction(operation, reduced, keeps && dims.has_value(), false), operation);
 }
 
 /// The norm of all elements: of the norms of the workers' pieces.
@@ -83,7 +80,7 @@ std::vector<Way> norm(const Operation& operation) {
     if (operation.handle.schema().arguments()[i].name() == "dim" && !operation.integers(i).empty())
       return of_whole_dims(operation);
   if (operation.arguments.size() > 3 && operation.arguments[3].toBool()) return {};
-  const Layout x = summed_up(operation.operands[0].layout);
+  const Layout x = summed(operation.operands[0].layout);
   std::map<std::string, Kind> kinds = x.kinds();
   std::vector<std::string> axes;
   int parts = 1;

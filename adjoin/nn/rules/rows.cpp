@@ -2,7 +2,6 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/_safe_softmax.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/embedding.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
@@ -13,6 +12,7 @@
 #include <numeric>
 
 #include "adjoin/nn/distributed/class_loss.hpp"
+#include "adjoin/nn/distributed/embedding.hpp"
 #include "adjoin/nn/distributed/held.hpp"
 #include "adjoin/nn/distributed/softmax.hpp"
 #include "adjoin/nn/rules/operation.hpp"
@@ -20,15 +20,13 @@
 namespace adjoin::nn::rules {
 namespace {
 
-using Arguments = c10::ArrayRef<c10::IValue>;
-
 /// Softmax along a dim stays where x lies, if the dim is cut by exchanging a maximum and a sum of each row.
 std::vector<Way> softmax(const Operation& operation) {
-  const Layout x = summed_up(operation.operands[0].layout);
+  const Layout x = summed(operation.operands[0].layout);
   if (x.dims() == 0) return as_it_lies(operation, {x});
   const int64_t dim = operation.dim(1, x.dims());
   Way way{.reads = {x}, .makes = {x}};
-  if (!x.cuts()[static_cast<size_t>(dim)].axes.empty())
+  if (is_cut(x, dim))
     way.kernel = [along = SoftmaxAlong(x, dim, operation.home.grid),
                   logarithm = operation.name() == "aten::log_softmax"](Arguments arguments) {
       at::Tensor here = arguments[0].toTensor();
@@ -36,11 +34,6 @@ std::vector<Way> softmax(const Operation& operation) {
       return std::vector<at::Tensor>{logarithm ? along.log_softmax(here) : along.softmax(here)};
     };
   return {std::move(way)};
-}
-
-/// Zeros that stay in the graph of a table.
-at::Tensor nothing_of(const at::Tensor& vectors, const std::vector<int64_t>& shape) {
-  return vectors.narrow(0, 0, 0).sum(0).expand(shape);
 }
 
 /// Vectors of words. Where words are cut, each worker gives those of its own, and zeros for the others.
@@ -56,25 +49,19 @@ std::vector<Way> embedding(const Operation& operation) {
   for (Way& way : ways) {
     const std::vector<int64_t> made = way.makes[0].shape_on(operation.home.rank);
     if (std::ranges::find(made, 0) != made.end()) {  // LibTorch's second derivative expects ids
-      way.kernel = [made](Arguments arguments) {
-        return std::vector<at::Tensor>{nothing_of(arguments[0].toTensor(), made)};
+      way.kernel = [made](Arguments arguments) {     // zeros that stay in the graph of the table
+        return std::vector<at::Tensor>{arguments[0].toTensor().narrow(0, 0, 0).sum(0).expand(made)};
       };
       continue;
     }
     if (way.reads[0].cuts()[0].axes.empty()) continue;
     const at::Tensor places = places_held(way.reads[0], 0, operation.home.rank);
-    const int64_t padding = operation.integer(2);
+    const int64_t padding = operation.integer(2) < 0 ? -1 : places[operation.integer(2)].item<int64_t>();
     way.kernel = [places, words = table.shape()[0], padding](Arguments arguments) {
       const at::Tensor vectors = arguments[0].toTensor(), all = arguments[1].toTensor();
       TORCH_CHECK_INDEX(all.numel() == 0 || (all.min().item<int64_t>() >= 0 && all.max().item<int64_t>() < words),
                         "embedding: expected ids of ", words, " words");
-      const at::Tensor here = places.index({all}), held = here >= 0;
-      std::vector<int64_t> shape = all.sizes().vec();
-      shape.push_back(vectors.size(1));
-      if (vectors.size(0) == 0) return std::vector<at::Tensor>{nothing_of(vectors, shape)};
-      const int64_t own_padding = padding < 0 ? -1 : places[padding].item<int64_t>();
-      const at::Tensor found = at::embedding(vectors, here.clamp_min(0), own_padding);
-      return std::vector<at::Tensor>{found.masked_fill(held.logical_not().unsqueeze(-1), 0)};
+      return std::vector<at::Tensor>{look_up_here(all, vectors, places, padding)};
     };
   }
   return ways;
@@ -180,7 +167,7 @@ std::vector<Way> attention(const Operation& operation) {
 std::vector<Way> class_loss(const Operation& operation) {
   const Operand *x = operation.operand(0), *target = operation.operand(1);
   if (x == nullptr || target == nullptr || operation.operand(2) != nullptr) return {};
-  const Layout scores = summed_up(x->layout), targets = summed_up(target->layout);
+  const Layout scores = summed(x->layout), targets = summed(target->layout);
   if (scores.shape() == targets.shape()) return {};  // probabilities of classes
   const Layout one(scores.grid(), {});
   const bool is_cut = !scores.axes(Kind::split).empty() || !targets.axes(Kind::split).empty();

@@ -108,7 +108,7 @@ class Call {
       const Layout from = home_->everywhere(result.sizes().vec());
       require(from.shape() == piece.layout.shape(),
               [&] { return schema_.name() + ": a global tensor cannot be resized"; });
-      local.copy_(home_->move_between(from, home_->interned(summed_up(piece.layout)))(result));
+      local.copy_(home_->move_between(from, home_->interned(summed(piece.layout)))(result));
       was_written(self, local);
       stack_[first_] = self;
       return;
@@ -160,7 +160,7 @@ class Call {
       return schema_.name() +
              ": expected a tensor of its own memory, as it is written where a sum over workers is not yet taken";
     });
-    const Layout layout = home_->interned(summed_up(piece.layout));
+    const Layout layout = home_->interned(summed(piece.layout));
     at::Tensor sum = moved(self_, layout, *home_);
     if (sum.is_alias_of(piece.local)) sum = sum.clone();  // of one worker, whose move returns what it gets
     piece.last_moved.reset();
@@ -172,7 +172,7 @@ class Call {
   }
 
   Prepared prepared(Rule rule) {
-    Operation operation{handle_, c10::ArrayRef<c10::IValue>(&stack_[first_], count_), {}, *home_, self_.defined()};
+    Operation operation{handle_, Arguments(&stack_[first_], count_), {}, *home_, self_.defined()};
     for (size_t i = 0; i < count_; ++i)
       for_each_tensor(argument(i), [&](const at::Tensor& tensor) {
         if (!tensor.defined() || is_number(tensor)) return;
@@ -239,7 +239,7 @@ class Call {
     const auto end = c10::make_scope_exit([&] { autograd.set_view_replay_enabled(replayed); });
     if (prepared.links && is_view()) autograd.set_view_replay_enabled(true);
     if (way.kernel)
-      put(way.kernel(c10::ArrayRef<c10::IValue>(&stack_[first_], count_)));
+      put(way.kernel(Arguments(&stack_[first_], count_)));
     else
       handle_.callBoxed(&stack_);
     if (self_.defined()) {

@@ -136,8 +136,6 @@ std::optional<std::vector<Layout::Cut>> as_two_cuts(const Layout& layout, const 
         Ranges indices, within;
         for (const Range& range : held)
           for (int64_t i = range.begin / unit; i * unit < range.end; ++i) append(indices, {i, i + 1});
-        Ranges sorted;
-        for (const Range& range : indices) append(sorted, range);
         for (const Range& range : held)
           if (!indices.empty() && range.begin / unit == indices[0].begin)
             append(within, {range.begin % unit, std::min(range.end - indices[0].begin * unit, unit)});
@@ -299,7 +297,7 @@ std::vector<Way> squeeze(const Operation& operation) {
   std::vector<int64_t> gone;
   for (const int64_t dim : named)
     if (operation.shape(0)[static_cast<size_t>(dim)] == 1) gone.push_back(dim);
-  ways[0].kernel = [gone](c10::ArrayRef<c10::IValue> arguments) {
+  ways[0].kernel = [gone](Arguments arguments) {
     return std::vector<at::Tensor>{arguments[0].toTensor().squeeze(gone)};
   };
   return ways;
@@ -328,17 +326,15 @@ std::vector<Way> made_by(const Operation& operation) {
   const Layout& x = operation.operands[0].layout;
   const std::vector<int64_t> sizes = operation.integers(1);
   if (sizes != x.shape()) return as_it_lies(operation, {operation.home.everywhere(sizes)});
-  Way way{.reads = {x}, .makes = {summed_up(x)}, .arguments = {{1, x.shape_on(operation.home.rank)}}};
+  Way way{.reads = {x}, .makes = {summed(x)}, .arguments = {{1, x.shape_on(operation.home.rank)}}};
   if (operation.name() == "aten::new_empty_strided")
-    way.kernel = [](c10::ArrayRef<c10::IValue> arguments) {
-      return std::vector<at::Tensor>{at::empty_like(arguments[0].toTensor())};
-    };
+    way.kernel = [](Arguments arguments) { return std::vector<at::Tensor>{at::empty_like(arguments[0].toTensor())}; };
   return {std::move(way)};
 }
 
 /// Looks at sizes and types alone.
 std::vector<Way> like(const Operation& operation) {
-  return as_it_lies(operation, {summed_up(operation.operands[0].layout)});
+  return as_it_lies(operation, {summed(operation.operands[0].layout)});
 }
 
 }  // namespace

@@ -1,28 +1,12 @@
 #include "tests/support/global_tensors.hpp"
-#include "tests/support/worlds.hpp"
 
 namespace adjoin::nn::rules_of_layers {
 namespace {
 
 using namespace adjoin::testing;
-using Tensors = std::vector<at::Tensor>;
-
-struct Trial {
-  const char* name;
-  Code code;
-  std::vector<std::vector<int64_t>> shapes;
-  bool twice = true;
-};
-
-void expect_all(const std::vector<Trial>& trials) {
-  for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
-    for (const Trial& trial : trials)
-      expect_as_plain_anywhere(trial.name, trial.code, trial.shapes, world, 6, trial.twice);
-  });
-}
 
 TEST(RulesOfLayers, convolve) {
-  expect_all({
+  expect_all_as_plain({
       {"conv1d", [](const Tensors& x) { return at::conv1d(x[0], x[1], x[2], 1, 1); }, {{3, 4, 9}, {6, 4, 3}, {6}}},
       {"conv2d",
        [](const Tensors& x) { return at::conv2d(x[0], x[1], x[2], 1, 1); },
@@ -43,7 +27,7 @@ TEST(RulesOfLayers, convolve) {
 }
 
 TEST(RulesOfLayers, pool_and_upsample) {
-  expect_all({
+  expect_all_as_plain({
       {"max_pool2d", [](const Tensors& x) { return at::max_pool2d(x[0], 2); }, {{2, 3, 8, 6}}, false},
       {"max_pool2d that overlap",
        [](const Tensors& x) { return at::max_pool2d(x[0], 3, 2, 1); },
@@ -69,7 +53,7 @@ TEST(RulesOfLayers, pool_and_upsample) {
 }
 
 TEST(RulesOfLayers, normalise) {
-  expect_all({
+  expect_all_as_plain({
       {"batch_norm",
        [](const Tensors& x) { return at::batch_norm(x[0], x[1], x[2], {}, {}, true, 0.1, 1e-3, false).tanh(); },
        {{4, 3, 5}, {3}, {3}}},

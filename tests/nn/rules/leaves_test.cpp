@@ -2,6 +2,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/nn/utils/clip_grad.h>
 
+#include "tests/support/failures.hpp"
 #include "tests/support/global_tensors.hpp"
 #include "tests/support/worlds.hpp"
 
@@ -9,7 +10,6 @@ namespace adjoin {
 namespace {
 
 using namespace adjoin::testing;
-using Tensors = std::vector<at::Tensor>;
 using Shapes = std::vector<std::vector<int64_t>>;
 
 /// What code of users makes of leaves, of which it may take gradients by itself: the same from global tensors as from plain ones.
@@ -242,16 +242,6 @@ TEST(GlobalLeaves, meet_plain_tensors) {
   });
 }
 
-template <class Expected, class Function>
-std::string thrown(Function function) {
-  try {
-    function();
-  } catch (const Expected& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
-
 TEST(GlobalLeaves, refuse_what_would_be_wrong) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
     using ::testing::HasSubstr;
@@ -260,7 +250,7 @@ TEST(GlobalLeaves, refuse_what_would_be_wrong) {
     const Layout cut(grid.shape(), {4, 3}, {{Split::balanced(4, world.size(), 0), {"a"}}});
     const at::Tensor x = global_leaf(plain, cut, grid), y = global_leaf(plain, Layout(other.shape(), {4, 3}), other);
     const auto expect = [](const auto& function, const char* text) {
-      EXPECT_THAT(thrown<std::exception>(function), HasSubstr(text));
+      EXPECT_THAT(thrown_by<std::exception>(function), HasSubstr(text));
     };
     const at::Tensor z = x * 1;
     expect([&] { x.data_ptr(); }, "this is a piece of a global tensor");

@@ -1,32 +1,14 @@
 #include <torch/nn/functional.h>
 
 #include "tests/support/global_tensors.hpp"
-#include "tests/support/worlds.hpp"
 
 namespace adjoin::nn::rules_of_operations {
 namespace {
 
 using namespace adjoin::testing;
-using Tensors = std::vector<at::Tensor>;
-
-const std::vector<int> kWorlds{1, 2, 3, 4};
-
-struct Trial {
-  const char* name;
-  Code code;
-  std::vector<std::vector<int64_t>> shapes;
-  bool twice = true;
-};
-
-void expect_all(const std::vector<Trial>& trials) {
-  for_each_world(kWorlds, [&](const Communicator& world) {
-    for (const Trial& trial : trials)
-      expect_as_plain_anywhere(trial.name, trial.code, trial.shapes, world, 6, trial.twice);
-  });
-}
 
 TEST(Rules, of_pointwise_operations) {
-  expect_all({
+  expect_all_as_plain({
       {"add", [](const Tensors& x) { return x[0] + x[1]; }, {{4, 5}, {4, 5}}},
       {"add broadcast", [](const Tensors& x) { return x[0] + x[1]; }, {{4, 5}, {5}}},
       {"add both broadcast", [](const Tensors& x) { return x[0] - x[1]; }, {{4, 1}, {1, 5}}},
@@ -56,7 +38,7 @@ TEST(Rules, of_pointwise_operations) {
 }
 
 TEST(Rules, of_products) {
-  expect_all({
+  expect_all_as_plain({
       {"linear", [](const Tensors& x) { return at::linear(x[0], x[1], x[2]); }, {{3, 4, 6}, {5, 6}, {5}}},
       {"linear without bias", [](const Tensors& x) { return at::linear(x[0], x[1]); }, {{7, 6}, {5, 6}}},
       {"matmul", [](const Tensors& x) { return at::matmul(x[0], x[1]); }, {{2, 3, 4, 6}, {6, 5}}},
@@ -81,7 +63,7 @@ TEST(Rules, of_products) {
 }
 
 TEST(Rules, of_views) {
-  expect_all({
+  expect_all_as_plain({
       {"view",
        [](const Tensors& x) {
          return x[0].reshape({4, 3, 2}) * 2;
@@ -128,7 +110,7 @@ TEST(Rules, of_views) {
 }
 
 TEST(Rules, of_parts) {
-  expect_all({
+  expect_all_as_plain({
       {"slice", [](const Tensors& x) { return x[0].slice(1, 1, 4) * 2; }, {{4, 6}}},
       {"slice with steps", [](const Tensors& x) { return x[0].slice(0, 0, 6, 2) * 2; }, {{6, 3}}},
       {"select", [](const Tensors& x) { return x[0].select(0, 2).tanh(); }, {{5, 6}}},
@@ -209,7 +191,7 @@ TEST(Rules, of_parts) {
 }
 
 TEST(Rules, of_reductions) {
-  expect_all({
+  expect_all_as_plain({
       {"sum", [](const Tensors& x) { return x[0].sum(); }, {{4, 6}}},
       {"sum of dims",
        [](const Tensors& x) {
@@ -229,7 +211,7 @@ TEST(Rules, of_reductions) {
 TEST(Rules, of_rows) {
   const at::Tensor ids = at::tensor({1, 4, 0, 3, 3, 2}, at::kLong).view({2, 3});
   const at::Tensor classes = at::tensor({1, 4, 0, -100, 3, 2}, at::kLong);
-  expect_all({
+  expect_all_as_plain({
       {"layer_norm", [](const Tensors& x) { return at::layer_norm(x[0], {6}, x[1], x[2]); }, {{3, 4, 6}, {6}, {6}}},
       {"softmax", [](const Tensors& x) { return x[0].softmax(1) + x[0].log_softmax(0); }, {{4, 6}}},
       {"embedding", [=](const Tensors& x) { return at::embedding(x[0], ids); }, {{5, 6}}},
