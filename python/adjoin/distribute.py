@@ -33,8 +33,18 @@ class Distributed:
     def __init__(self, model, grid, cuts, inputs):
         tensors = [(name, tensor, False) for name, tensor in model.named_parameters()]
         tensors += [(name, tensor, True) for name, tensor in model.named_buffers()]
-        self.module, self.grid, self.inputs = model, grid, inputs
+        self._module, self._grid, self._inputs = model, grid, inputs
         self._laid_out = _of_modules[model] = _adjoin.Distributed(tensors, grid, list(dict(cuts).items()))
+
+    @property
+    def module(self):
+        """The module that was laid out."""
+        return self._module
+
+    @property
+    def grid(self):
+        """The grid on which its parameters lie."""
+        return self._grid
 
     def __call__(self, *inputs, step=None, **named):
         """The module's own call, in a step by which its random operations draw (adjoin.Step)."""
@@ -72,12 +82,12 @@ class Distributed:
     def _cut(self, x, index, name):
         if not isinstance(x, _torch.Tensor):
             return x
-        if isinstance(self.inputs, str):
-            cut = self.inputs
-        elif isinstance(self.inputs, dict):
-            cut = self.inputs.get(name)
+        if isinstance(self._inputs, str):
+            cut = self._inputs
+        elif isinstance(self._inputs, dict):
+            cut = self._inputs.get(name)
         else:
-            cut = self.inputs[index] if index < len(self.inputs) else None
+            cut = self._inputs[index] if index < len(self._inputs) else None
         return x if cut is None else self.laid_out(x, cut)
 
 
