@@ -59,7 +59,8 @@ void link(const at::Tensor& global, const at::Tensor& local) {
   c10::TensorImpl* impl = global.unsafeGetTensorImpl();
   const auto* before = torch::autograd::impl::get_autograd_meta(global);
   const bool retains = before != nullptr && before->grad_fn_ && before->retains_grad_;
-  if (retains) before->grad_fn_->pop_retains_grad_hook(before->output_nr_);  // as LibTorch does where a tensor is written
+  if (retains)
+    before->grad_fn_->pop_retains_grad_hook(before->output_nr_);  // as LibTorch does where a tensor is written
   impl->set_autograd_meta(std::make_unique<torch::autograd::AutogradMeta>(
       impl, /*requires_grad=*/false, torch::autograd::Edge(std::move(node), input)));
   if (retains) global.retain_grad();
@@ -154,8 +155,7 @@ at::Tensor moved(const at::Tensor& x, const Layout& to, GlobalGrid& home, std::o
   const at::Tensor here = read_piece(x);
   if (const auto& last = piece.last_moved;
       last && last->layout == to && last->from.is_same(here) && last->version == here._version() &&
-      last->version_to == last->to._version() &&
-      last->to.scalar_type() == type.value_or(here.scalar_type()) &&
+      last->version_to == last->to._version() && last->to.scalar_type() == type.value_or(here.scalar_type()) &&
       (!c10::GradMode::is_enabled() || last->to.requires_grad() == here.requires_grad()))
     return last->to;
   const at::Tensor result = move(cast(here));
@@ -172,7 +172,8 @@ at::Tensor global(const at::Tensor& local, const Layout& layout, std::shared_ptr
     impl->set_sizes_and_strides(layout.shape(), strides_like(local, layout.shape()));
   impl->release_storage_and_set_meta_custom_data_ptr_error_msg_(
       "this is a piece of a global tensor; take local_of(x).local, or whole(x)");
-  impl->set_version_counter(local.unsafeGetTensorImpl()->version_counter());  // a write to the memory is one to all views
+  impl->set_version_counter(
+      local.unsafeGetTensorImpl()->version_counter());  // a write to the memory is one to all views
   impl->set_backend_meta(c10::make_intrusive<GlobalPiece>(local, layout, std::move(home)));
   at::Tensor result(std::move(impl));
   if (local.requires_grad() && c10::GradMode::is_enabled()) link(result, local);

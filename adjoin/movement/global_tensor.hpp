@@ -49,8 +49,7 @@ void lay_out(at::Tensor& parameter, const DistributedTensor& piece);
 class GlobalGrid {
  public:
   explicit GlobalGrid(Grid grid)
-      : grid(std::move(grid)),
-        rank(this->grid.has_me() ? this->grid.world().rank() : this->grid.shape().rank_of(0)) {}
+      : grid(std::move(grid)), rank(this->grid.has_me() ? this->grid.world().rank() : this->grid.shape().rank_of(0)) {}
 
   /// The layout, so that equal layouts have equal ids.
   Layout interned(const Layout& layout);
@@ -62,7 +61,7 @@ class GlobalGrid {
   Layout everywhere(std::vector<int64_t> shape) { return interned(Layout(grid.shape(), std::move(shape))); }
 
   const Grid grid;
-  const int rank;                  ///< this one; outside the grid, that of its first cell, as which rules then see this worker
+  const int rank;  ///< this one; outside the grid, that of its first cell, as which rules then see this worker
   std::optional<Step> step = {};   ///< of random operations, which are refused without one
   int64_t drawn = 0;               ///< random operations since the step began
   bool strict = false;             ///< whether an operation without a rule is refused

@@ -53,7 +53,8 @@ class Comparison {
         .view({RandomModule::kSamples, RandomModule::kTokens});
   }
   at::Tensor x(int step) const {
-    return (at::arange(RandomModule::kSamples * RandomModule::kTokens * RandomModule::kFeatures, at::kDouble) * (0.7 + step))
+    return (at::arange(RandomModule::kSamples * RandomModule::kTokens * RandomModule::kFeatures, at::kDouble) *
+            (0.7 + step))
         .cos()
         .view({RandomModule::kSamples, RandomModule::kTokens, RandomModule::kFeatures});
   }

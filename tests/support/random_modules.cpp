@@ -37,7 +37,8 @@ class ModuleMaker {
 
   void add() {
     const auto values = static_cast<int64_t>(module_.steps_.size()) + 1;  // and the input
-    std::pair<size_t, size_t> reads{numbers_.from(std::max<int64_t>(0, values - 2), values - 1), numbers_.from(0, values - 1)};
+    std::pair<size_t, size_t> reads{numbers_.from(std::max<int64_t>(0, values - 2), values - 1),
+                                    numbers_.from(0, values - 1)};
     name_.clear();
     Step step = !used_.empty() && numbers_.one_in(6) ? again() : drawn();
     module_.text_ += name_ + " of " + std::to_string(reads.first) + ", " + std::to_string(reads.second) + "\n";
@@ -54,16 +55,16 @@ class ModuleMaker {
 
   Step drawn() {
     static const std::vector<std::pair<const char*, Step (ModuleMaker::*)()>> kAll{
-        {"linear", &ModuleMaker::linear},       {"perceptron", &ModuleMaker::perceptron},
-        {"norm", &ModuleMaker::norm},           {"attention", &ModuleMaker::attention},
-        {"softmax", &ModuleMaker::softmax},     {"sum", &ModuleMaker::sum},
-        {"views", &ModuleMaker::views},         {"parts", &ModuleMaker::parts},
-        {"selected", &ModuleMaker::selected},   {"reduced", &ModuleMaker::reduced},
-        {"scaled", &ModuleMaker::scaled},       {"in place", &ModuleMaker::in_place},
-        {"written", &ModuleMaker::written},     {"looked up", &ModuleMaker::looked_up},
-        {"tied", &ModuleMaker::tied},           {"products", &ModuleMaker::products},
-        {"ordered", &ModuleMaker::ordered},     {"indexed", &ModuleMaker::indexed},
-        {"chosen", &ModuleMaker::chosen},       {"detached", &ModuleMaker::detached}};
+        {"linear", &ModuleMaker::linear},     {"perceptron", &ModuleMaker::perceptron},
+        {"norm", &ModuleMaker::norm},         {"attention", &ModuleMaker::attention},
+        {"softmax", &ModuleMaker::softmax},   {"sum", &ModuleMaker::sum},
+        {"views", &ModuleMaker::views},       {"parts", &ModuleMaker::parts},
+        {"selected", &ModuleMaker::selected}, {"reduced", &ModuleMaker::reduced},
+        {"scaled", &ModuleMaker::scaled},     {"in place", &ModuleMaker::in_place},
+        {"written", &ModuleMaker::written},   {"looked up", &ModuleMaker::looked_up},
+        {"tied", &ModuleMaker::tied},         {"products", &ModuleMaker::products},
+        {"ordered", &ModuleMaker::ordered},   {"indexed", &ModuleMaker::indexed},
+        {"chosen", &ModuleMaker::chosen},     {"detached", &ModuleMaker::detached}};
     const auto& [name, make] = kAll[static_cast<size_t>(numbers_.from(0, static_cast<int64_t>(kAll.size()) - 1))];
     const size_t weights = module_.parameters().size();
     name_ = name;
@@ -146,7 +147,11 @@ class ModuleMaker {
         case 1:
           return (x.transpose(1, 2).contiguous() * 0.9).view({kSamples, kFeatures, kTokens}).transpose(-1, -2);
         case 2:
-          return x.permute({2, 0, 1}).reshape({4, 3, -1}).tanh().reshape({kFeatures, kSamples, kTokens}).permute({1, 2, 0});
+          return x.permute({2, 0, 1})
+              .reshape({4, 3, -1})
+              .tanh()
+              .reshape({kFeatures, kSamples, kTokens})
+              .permute({1, 2, 0});
         case 3:
           return x.reshape({kSamples, kTokens, 2, 6}).transpose(2, 3).flatten(2) * 0.9;
         case 4:
@@ -201,7 +206,8 @@ class ModuleMaker {
     };
   }
   Step scaled() {
-    static const std::vector<std::vector<int64_t>> kShapes{{kFeatures}, {kTokens, 1}, {1}, {}, {kSamples, 1, kFeatures}};
+    static const std::vector<std::vector<int64_t>> kShapes{
+        {kFeatures}, {kTokens, 1}, {1}, {}, {kSamples, 1, kFeatures}};
     const Tensor weight = new_weight(kShapes[static_cast<size_t>(variant(5))]);
     const int64_t kind = variant(3);
     return [=](const Tensor& x, const Tensor& other, const Tensor&) -> Tensor {
@@ -278,7 +284,8 @@ class ModuleMaker {
     };
   }
   Step detached() {
-    return [](const Tensor& x, const Tensor& other, const Tensor&) { return x * other.detach() + other.clamp(-0.8, 0.8); };
+    return
+        [](const Tensor& x, const Tensor& other, const Tensor&) { return x * other.detach() + other.clamp(-0.8, 0.8); };
   }
 
   void add_loss() {

@@ -56,7 +56,8 @@ struct Way {
   std::vector<std::pair<size_t, c10::IValue>> arguments = {};  ///< this worker's, such as the sizes of its piece
   /// Runs in place of the operation, on arguments with the pieces that are read, and returns the pieces that are made.
   std::function<std::vector<at::Tensor>(c10::ArrayRef<c10::IValue> arguments)> kernel = {};
-  double work = 0;  ///< elements that a worker computes
+  double work = 0;             ///< elements that a worker computes
+  bool is_everywhere = false;  ///< the kernel makes one tensor, and ranks outside the grid take part in it
 };
 
 /// Returns the ways, from which the one of least cost is taken, the first of equals; none where it has no rule for these arguments.

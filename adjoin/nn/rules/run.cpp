@@ -1,5 +1,6 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/AutogradState.h>
 #include <c10/util/ScopeExit.h>
 #include <c10/util/SmallVector.h>
@@ -168,9 +169,8 @@ class Call {
 
   /// Computes with whole tensors on all workers.
   void gather() {
-    require(!draws(), [&] {
-      return schema_.name() + ": there is no rule for it, and workers would draw unlike numbers";
-    });
+    require(!draws(),
+            [&] { return schema_.name() + ": there is no rule for it, and workers would draw unlike numbers"; });
     tell();
     if (!home_->grid.has_me()) {
       require(!kOfNumbers.contains(schema_.name()) && (!self_.defined() || is_global(self_)), [&] {
@@ -347,30 +347,53 @@ class Call {
         });
         // So that all workers take part in what moves backward.
         // A copy, as what it would return could not be written in place.
-        return view_of(viewed, prepared.copies,
-                       global(links && local.is_floating_point() ? linked(local, pieces).clone() : local, way.makes[here],
-                              home_));
+        return view_of(
+            viewed, prepared.copies,
+            global(links && local.is_floating_point() ? linked(local, pieces).clone() : local, way.makes[here], home_));
       });
   }
 
-  /// What a rank outside the grid has of the results: no elements. LibTorch finds their sizes and types on tensors without memory.
+  /// What a rank outside the grid has of the results: no elements. LibTorch finds their sizes and types on tensors without memory
+  /// or, where it has no such kernel, on zeros.
   void run_elsewhere(const Way* way, std::optional<at::ScalarType> type) {
     std::vector<at::Tensor> pieces;
     for (size_t i = 0; i < count_; ++i)
       replace(i, [&](const at::Tensor& tensor) {
         const bool casts = type && tensor.scalar_type() == at::kFloat;
         if (!is_number(tensor)) pieces.push_back(moved(tensor, home_->everywhere(tensor.sizes().vec()), *home_));
+        if (way != nullptr && way->is_everywhere) return is_number(tensor) ? tensor : pieces.back();
         return at::empty(tensor.sizes(), at::TensorOptions(casts ? *type : tensor.scalar_type()).device(at::kMeta));
       });
-    handle_.callBoxed(&stack_);
+    if (way != nullptr && way->is_everywhere) {
+      put(way->kernel(c10::ArrayRef<c10::IValue>(&stack_[first_], count_)));
+      replace(0, [&](const at::Tensor& none) { return global(linked(none, pieces).clone(), way->makes[0], home_); });
+      return;
+    }
+    const bool views = is_view();
     const auto here = [&](const at::Tensor& meta) {
+      if (views && meta.scalar_type() == pieces.front().scalar_type()) return pieces.front().narrow(0, 0, 0);
       const at::Tensor none = at::empty({0}, meta.options().device(pieces.front().device()));
-      return none.is_floating_point() ? linked(none, pieces) : none;
+      return none.is_floating_point() ? linked(none, pieces).clone() : none;
     };
     if (self_.defined()) {
-      if (is_global(self_)) was_written(self_, here(self_));
-      stack_[first_] = self_;
+      torch::jit::drop(stack_, count_);
+      if (pieces.front().is_floating_point())
+        pieces.front().add_(here(self_));  // so that its views know the other operands
+      was_written(self_, pieces.front());
+      stack_.emplace_back(self_);
       return;
+    }
+    const std::vector<c10::IValue> arguments(stack_.begin() + static_cast<ptrdiff_t>(first_), stack_.end());
+    try {
+      handle_.callBoxed(&stack_);
+    } catch (const c10::NotImplementedError&) {
+      stack_.resize(first_);
+      stack_.insert(stack_.end(), arguments.begin(), arguments.end());
+      for (size_t i = 0; i < count_; ++i)
+        replace(i, [&](const at::Tensor& meta) {
+          return at::zeros({}, meta.options().device(pieces.front().device())).expand(meta.sizes());
+        });
+      handle_.callBoxed(&stack_);
     }
     size_t result = 0;
     for (size_t i = first_; i < stack_.size(); ++i)
