@@ -1,17 +1,14 @@
 #include <ATen/autocast_mode.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 #include <c10/core/AutogradState.h>
 #include <c10/util/ScopeExit.h>
-#include <c10/util/SmallVector.h>
 
-#include <bit>
 #include <iostream>
 #include <unordered_map>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/distributed/linked.hpp"
-#include "adjoin/nn/rules/operation.hpp"
+#include "adjoin/nn/rules/call.hpp"
+#include "adjoin/nn/rules/key.hpp"
 
 namespace adjoin::nn::rules {
 namespace {
@@ -45,48 +42,6 @@ const Known* known_rule(const c10::OperatorHandle& handle) {
   return handle.hasTag(at::Tag::pointwise) && !draws ? &elementwise : nullptr;
 }
 
-/// What distinguishes one call of an operator from another for its rule. Numbers that users pass as such (at::Scalar) do not.
-class Key {
- public:
-  explicit Key(const c10::FunctionSchema& schema) { add(&schema); }
-  void add(const void* pointer) { add(reinterpret_cast<uint64_t>(pointer)); }
-  void add(uint64_t word) {
-    words_.push_back(word);
-    hash_ = (hash_ ^ word) * 0x9E3779B97F4A7C15;
-    hash_ ^= hash_ >> 29;
-  }
-  void add(const at::Tensor& tensor) {
-    const auto type = tensor.defined() ? static_cast<uint64_t>(tensor.scalar_type()) << 56 : 0;
-    if (is_global(tensor)) return add(reinterpret_cast<uint64_t>(piece_of(tensor).layout.id()) ^ type);
-    add(type ^ (uint64_t{2} +
-                (tensor.defined() ? 2 * static_cast<uint64_t>(tensor.dim()) + tensor.requires_grad() : ~uint64_t{0})));
-    if (tensor.defined())
-      for (const int64_t size : tensor.sizes()) add(static_cast<uint64_t>(size));
-  }
-  void add(const c10::IValue& value) {
-    if (value.isTensor()) return add(value.toTensor());
-    if (value.isInt()) return add(static_cast<uint64_t>(value.toInt()));
-    if (value.isBool()) return add(static_cast<uint64_t>(value.toBool()));
-    if (value.isDouble()) return add(std::bit_cast<uint64_t>(value.toDouble()));
-    if (value.isString()) return add(std::hash<std::string_view>()(value.toStringView()));
-    if (value.isList()) {
-      add(value.toListRef().size());
-      for (const c10::IValue& item : value.toListRef()) add(item);
-      return;
-    }
-    constexpr uint64_t kNone = 0xA0761D6478BD642F;  // no number that an argument has
-    add(value.isNone() ? kNone : 0);
-  }
-  bool operator==(const Key& other) const { return hash_ == other.hash_ && words_ == other.words_; }
-  struct Hash {
-    size_t operator()(const Key& key) const { return key.hash_; }
-  };
-
- private:
-  c10::SmallVector<uint64_t, 24> words_;
-  uint64_t hash_ = 0;
-};
-
 /// The way of one call, prepared.
 struct Prepared {
   std::vector<Layout> operands;              // whose ids are in the key, kept so that no other layout gets them
@@ -108,11 +63,6 @@ Cache& cache_of(GlobalGrid& home) {
 
 /// Operations that return a number, which all workers need.
 const std::set<std::string> kOfNumbers{"aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero"};
-
-/// A tensor without dims and gradient is a number, which all have.
-bool is_number(const at::Tensor& tensor) {
-  return !is_global(tensor) && tensor.dim() == 0 && !tensor.requires_grad();
-}
 
 /// One call of an operator whose arguments are on the stack.
 class Call {
@@ -177,7 +127,7 @@ class Call {
         return schema_.name() + ": expected a rank of the grid " + home_->grid.shape().to_string() +
                ", as it asks for elements; others have none";
       });
-      return run_elsewhere(nullptr, std::nullopt);
+      return run_elsewhere(handle_, stack_, nullptr, std::nullopt, self_, home_);
     }
     const c10::IValue viewed = is_view() ? argument(0) : c10::IValue();
     bool copies = false;
@@ -187,7 +137,7 @@ class Call {
     }
     for (size_t i = 0; i < count_; ++i)
       if (!(i == 0 && self_.defined() && !is_global(self_)))
-        replace(i, [](const at::Tensor& tensor) { return whole(tensor); });
+        replace(argument(i), [](const at::Tensor& tensor) { return whole(tensor); });
     const at::Tensor self = self_;
     handle_.callBoxed(&stack_);
     if (self.defined() && !is_global(self)) return;
@@ -203,7 +153,7 @@ class Call {
       return;
     }
     for (size_t i = first_; i < stack_.size(); ++i)
-      replace(i - first_, [&](const at::Tensor& tensor) {
+      replace(stack_[i], [&](const at::Tensor& tensor) {
         return view_of(viewed, copies, global(tensor, home_->everywhere(tensor.sizes().vec()), home_));
       });
   }
@@ -219,26 +169,6 @@ class Call {
   bool draws() const {
     if (!handle_.hasTag(at::Tag::nondeterministic_seeded)) return false;
     return schema_.name() != "aten::scaled_dot_product_attention" || stack_[first_ + 4].toDouble() != 0;
-  }
-
-  /// Replaces each tensor of an argument.
-  template <class Make>
-  void replace(size_t i, const Make& make) {
-    c10::IValue& value = argument(i);
-    if (value.isTensor()) {
-      if (value.toTensor().defined()) value = make(value.toTensor());
-    } else if (value.isTensorList()) {
-      std::vector<at::Tensor> tensors = value.toTensorVector();
-      for (at::Tensor& tensor : tensors)
-        if (tensor.defined()) tensor = make(tensor);
-      value = std::move(tensors);
-    } else if (value.isList() && value.toList().elementType()->kind() == c10::TypeKind::OptionalType) {
-      c10::List<std::optional<at::Tensor>> tensors;
-      for (const c10::IValue& item : value.toListRef())
-        tensors.push_back(item.isTensor() && item.toTensor().defined() ? std::optional(make(item.toTensor()))
-                                                                       : std::nullopt);
-      value = std::move(tensors);
-    }
   }
 
   /// Takes the sums of a tensor that is to be written where they are open. Returns whether there were any.
@@ -306,13 +236,13 @@ class Call {
   void carry_out(const Prepared& prepared, bool is_product) {
     const Way& way = *prepared.way;
     const std::optional<at::ScalarType> type = is_product ? autocast_type() : std::nullopt;
-    if (!home_->grid.has_me()) return run_elsewhere(&way, type);
+    if (!home_->grid.has_me()) return run_elsewhere(handle_, stack_, &way, type, self_, home_);
     const bool links = prepared.links && !self_.defined() && schema_.returns()[0].alias_info() == nullptr;
     const c10::IValue viewed = is_view() ? argument(0) : c10::IValue();
     std::vector<at::Tensor> pieces;  // where they are needed
     size_t operand = 0;
     for (size_t i = 0; i < count_; ++i)
-      replace(i, [&](const at::Tensor& tensor) {
+      replace(argument(i), [&](const at::Tensor& tensor) {
         if (is_number(tensor)) return tensor;
         const Layout& read = way.reads[operand++];
         const bool casts = type && tensor.scalar_type() == at::kFloat;
@@ -328,7 +258,7 @@ class Call {
     const auto end = c10::make_scope_exit([&] { autograd.set_view_replay_enabled(replayed); });
     if (prepared.links && is_view()) autograd.set_view_replay_enabled(true);
     if (way.kernel)
-      put(way.kernel(c10::ArrayRef<c10::IValue>(&stack_[first_], count_)));
+      put(way.kernel(c10::ArrayRef<c10::IValue>(&stack_[first_], count_)), schema_, stack_);
     else
       handle_.callBoxed(&stack_);
     if (self_.defined()) {
@@ -338,7 +268,7 @@ class Call {
     }
     size_t result = 0;
     for (size_t i = first_; i < stack_.size(); ++i)
-      replace(i - first_, [&](const at::Tensor& local) {
+      replace(stack_[i], [&](const at::Tensor& local) {
         const size_t here = result++;
         require(here < way.makes.size() && local.sizes() == prepared.shapes[here], [&] {
           return schema_.name() + ": its rule expects a piece of shape " +
@@ -350,55 +280,6 @@ class Call {
         return view_of(
             viewed, prepared.copies,
             global(links && local.is_floating_point() ? linked(local, pieces).clone() : local, way.makes[here], home_));
-      });
-  }
-
-  /// What a rank outside the grid has of the results: no elements. LibTorch finds their sizes and types on tensors without memory
-  /// or, where it has no such kernel, on zeros.
-  void run_elsewhere(const Way* way, std::optional<at::ScalarType> type) {
-    std::vector<at::Tensor> pieces;
-    for (size_t i = 0; i < count_; ++i)
-      replace(i, [&](const at::Tensor& tensor) {
-        const bool casts = type && tensor.scalar_type() == at::kFloat;
-        if (!is_number(tensor)) pieces.push_back(moved(tensor, home_->everywhere(tensor.sizes().vec()), *home_));
-        if (way != nullptr && way->is_everywhere) return is_number(tensor) ? tensor : pieces.back();
-        return at::empty(tensor.sizes(), at::TensorOptions(casts ? *type : tensor.scalar_type()).device(at::kMeta));
-      });
-    if (way != nullptr && way->is_everywhere) {
-      put(way->kernel(c10::ArrayRef<c10::IValue>(&stack_[first_], count_)));
-      replace(0, [&](const at::Tensor& none) { return global(linked(none, pieces).clone(), way->makes[0], home_); });
-      return;
-    }
-    const bool views = is_view();
-    const auto here = [&](const at::Tensor& meta) {
-      if (views && meta.scalar_type() == pieces.front().scalar_type()) return pieces.front().narrow(0, 0, 0);
-      const at::Tensor none = at::empty({0}, meta.options().device(pieces.front().device()));
-      return none.is_floating_point() ? linked(none, pieces).clone() : none;
-    };
-    if (self_.defined()) {
-      torch::jit::drop(stack_, count_);
-      if (pieces.front().is_floating_point())
-        pieces.front().add_(here(self_));  // so that its views know the other operands
-      was_written(self_, pieces.front());
-      stack_.emplace_back(self_);
-      return;
-    }
-    const std::vector<c10::IValue> arguments(stack_.begin() + static_cast<ptrdiff_t>(first_), stack_.end());
-    try {
-      handle_.callBoxed(&stack_);
-    } catch (const c10::NotImplementedError&) {
-      stack_.resize(first_);
-      stack_.insert(stack_.end(), arguments.begin(), arguments.end());
-      for (size_t i = 0; i < count_; ++i)
-        replace(i, [&](const at::Tensor& meta) {
-          return at::zeros({}, meta.options().device(pieces.front().device())).expand(meta.sizes());
-        });
-      handle_.callBoxed(&stack_);
-    }
-    size_t result = 0;
-    for (size_t i = first_; i < stack_.size(); ++i)
-      replace(i - first_, [&](const at::Tensor& meta) {
-        return global(here(meta), way != nullptr ? way->makes[result++] : home_->everywhere(meta.sizes().vec()), home_);
       });
   }
 
@@ -417,15 +298,6 @@ class Call {
       piece_of(result).copied = {memory, memory.current_version()};
     }
     return result;
-  }
-
-  /// Puts the results of a kernel in the place of the arguments.
-  void put(std::vector<at::Tensor> results) {
-    torch::jit::drop(stack_, count_);
-    if (schema_.returns().size() == 1 && schema_.returns()[0].type()->kind() == c10::TypeKind::ListType)
-      stack_.emplace_back(std::move(results));
-    else
-      for (at::Tensor& result : results) stack_.emplace_back(std::move(result));
   }
 
   static std::optional<at::ScalarType> autocast_type() {
