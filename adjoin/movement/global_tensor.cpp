@@ -86,6 +86,12 @@ std::vector<int64_t> strides_like(const at::Tensor& local, const std::vector<int
   return strides;
 }
 
+/// The tensor of which a global one is a view, as long as it lives.
+at::Tensor base_of(const at::Tensor& global) {
+  const GlobalPiece& piece = piece_of(global);
+  return piece.base ? at::Tensor(piece.base->lock()) : at::Tensor();
+}
+
 void check_piece(const DistributedTensor& x) {
   require(!is_global(x.local), "global: expected a plain tensor as a piece, got a global one");
   const int rank = x.grid.world().rank();
@@ -248,6 +254,8 @@ void was_written(const at::Tensor& global, const at::Tensor& local) {
     });
     piece.local = local;
     link(global, local);
+    const at::Tensor base = base_of(global);
+    if (base.defined() && piece_of(base).local.requires_grad()) link(base, piece_of(base).local);
   } else if (meta != nullptr && meta->grad_fn_ && !local.requires_grad()) {
     piece.local = local;  // detached
     global.unsafeGetTensorImpl()->set_autograd_meta(nullptr);
@@ -256,7 +264,10 @@ void was_written(const at::Tensor& global, const at::Tensor& local) {
 }
 
 bool is_trained_leaf(const at::Tensor& tensor) {
-  return c10::GradMode::is_enabled() && tensor.is_leaf() && tensor.requires_grad();
+  if (!c10::GradMode::is_enabled()) return false;
+  if (tensor.is_leaf() && tensor.requires_grad()) return true;
+  const at::Tensor base = is_global(tensor) ? base_of(tensor) : at::Tensor();
+  return base.defined() && base.is_leaf() && base.requires_grad();
 }
 
 }  // namespace adjoin

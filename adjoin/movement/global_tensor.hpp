@@ -107,6 +107,8 @@ struct GlobalPiece final : c10::BackendMeta {
     uint32_t version;
   };
   std::optional<Copied> copied;
+  /// The global tensor of which this is a view: a write to the view changes its place in autograd's graph too.
+  std::optional<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> base;
 };
 
 /// The piece of a tensor that is_global.
@@ -131,7 +133,7 @@ void was_written(const at::Tensor& global, const at::Tensor& local);
 /// given. Differentiable.
 at::Tensor moved(const at::Tensor& x, const Layout& to, GlobalGrid& home, std::optional<at::ScalarType> type = {});
 
-/// Whether a tensor is a leaf that requires a gradient, and so must not be written while gradients are recorded.
+/// Whether a tensor is a leaf that requires a gradient, or a view of one, and so must not be written while gradients are recorded.
 bool is_trained_leaf(const at::Tensor& tensor);
 
 }  // namespace adjoin

@@ -288,9 +288,12 @@ class Call {
     return !schema_.returns().empty() && schema_.returns()[0].alias_info() != nullptr && !self_.defined();
   }
   /// Says of a result that is a copy here, or a view of one, what it would be a view of.
-  static at::Tensor view_of(const c10::IValue& viewed, bool copies, at::Tensor result) {
+  at::Tensor view_of(const c10::IValue& viewed, bool copies, at::Tensor result) const {
     if (!viewed.isTensor() || !is_global(viewed.toTensor())) return result;
     const GlobalPiece& from = piece_of(viewed.toTensor());
+    if (schema_.name() != "aten::detach" && !copies)
+      piece_of(result).base =
+          from.base ? from.base : std::optional(c10::weak_intrusive_ptr(viewed.toTensor().getIntrusivePtr()));
     if (from.copied) {
       piece_of(result).copied = from.copied;
     } else if (copies) {

@@ -125,6 +125,18 @@ TEST(GlobalLeaves, pass_through_functions_of_users) {
     const auto second = torch::autograd::grad({first[0].square().sum()}, {x[0], x[1]});
     return Tensors{y, first[0], first[1], second[0], second[1]};
   });
+  expect_same("of what was written through a view", {{4, 5}, {5}}, [](const Tensors& x) {
+    const at::Tensor y = at::zeros_like(x[0]);
+    y.slice(0, 1, 3).copy_(x[0].slice(0, 1, 3));
+    EXPECT_TRUE(y.requires_grad());
+    Cubed::apply(y, x[1]).sum().backward();
+    const at::Tensor first = x[0].grad().clone();
+    const at::Tensor z = x[0] * 2;
+    z.transpose(0, 1).mul_(x[0].t());
+    z.backward(at::ones({4, 5}, at::kDouble));
+    x[0].detach().mul_(0.5);
+    return Tensors{first, x[0].grad(), x[1].grad(), x[0] * 2};
+  });
   expect_same("that saved what was written through a view", {{4, 5}, {5}}, [](const Tensors& x) {
     const at::Tensor y = x[0] * 1.5, z = Cubed::apply(y, x[1]);
     {
@@ -269,6 +281,7 @@ TEST(GlobalLeaves, refuse_what_would_be_wrong) {
     expect([&] { (void)x.storage(); }, "storage");
     expect([&] { std::ostringstream() << x; }, "this is a piece of a global tensor");
     expect([&] { at::Tensor(x).add_(1); }, "aten::add_: expected no leaf");
+    expect([&] { x.slice(0, 0, 2).add_(1); }, "aten::add_: expected no leaf");
     expect([&] { (void)(x + y); }, "aten::add: expected global tensors on one grid");
     expect([&] { (void)local_of(plain); }, "local_of: expected a global tensor");
     at::Tensor result = at::empty({4, 3}, at::kDouble);

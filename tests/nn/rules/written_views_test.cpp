@@ -109,6 +109,21 @@ TEST(WrittenViews, do_not_change_what_was_moved_before) {
   });
 }
 
+TEST(WrittenViews, moved_without_a_graph_are_moved_again_with_one) {
+  const Code code = [](const Tensors& x) {
+    const at::Tensor y = x[0] * 2;
+    {
+      const at::NoGradGuard no_gradient;
+      (void)y.cumsum(1);
+    }
+    return y.cumsum(1) * x[0];
+  };
+  for_each_world({1, 2, 3}, [&](const Communicator& world) {
+    const Grid grid(world, {{"a", world.size()}});
+    expect_as_plain("moved", code, {numbers({4, 6})}, {cut_layout(grid, {4, 6}, 1)}, grid);
+  });
+}
+
 TEST(WrittenViews, of_sums_that_are_open) {
   const Code code = [](const Tensors& x) {
     at::Tensor y = at::matmul(x[0], x[1]);
@@ -118,7 +133,8 @@ TEST(WrittenViews, of_sums_that_are_open) {
     z.div_(at::scalar_tensor(0.3, at::kDouble), "floor");
     at::Tensor w = at::matmul(x[0], x[1]) * 3;
     w.masked_fill_(y > 0.1, 0.5).add_(y).mul_(x[2]);
-    return y + w * z + at::where(y > 0, z, w);
+    const at::Tensor more = at::matmul(x[0], x[1]) + 1;
+    return y + w * z - 2 * more + at::where(y > 0, z, w);
   };
   for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
     const Grid grid(world, {{"a", world.size()}});
