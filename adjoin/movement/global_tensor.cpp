@@ -2,7 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/forward_record.hpp"
 #include "adjoin/movement/global_move.hpp"
 
 namespace adjoin {
@@ -86,6 +86,26 @@ std::vector<int64_t> strides_like(const at::Tensor& local, const std::vector<int
   return strides;
 }
 
+/// The node from the gradient of a global tensor to that of its piece; none where a function or a hook of the user stands between.
+torch::autograd::Node* node_of(const at::Tensor& global) {
+  const auto* meta = torch::autograd::impl::get_autograd_meta(global);
+  return meta != nullptr && meta->grad_fn_.get() == piece_of(global).node ? meta->grad_fn_.get() : nullptr;
+}
+
+/// LibTorch changes the places of the pieces in its graph by itself.
+void follow_pieces(const GlobalViews& all, const at::Tensor& written) {
+  const auto follow = [&](const WeakTensor& weak) {
+    const at::Tensor tensor(weak.lock());
+    if (!tensor.defined() || tensor.is_same(written)) return;
+    const at::Tensor& local = piece_of(tensor).local;
+    if (!local.requires_grad()) return;
+    const torch::autograd::Node* node = node_of(tensor);
+    if (node == nullptr || !(node->next_edge(0) == torch::autograd::impl::gradient_edge(local))) link(tensor, local);
+  };
+  follow(all.of);
+  for (const WeakTensor& view : all.views) follow(view);
+}
+
 void check_piece(const DistributedTensor& x) {
   require(!is_global(x.local), "global: expected a plain tensor as a piece, got a global one");
   const int rank = x.grid.world().rank();
@@ -100,6 +120,19 @@ void check_piece(const DistributedTensor& x) {
 c10::intrusive_ptr<c10::BackendMeta> GlobalPiece::clone(const c10::intrusive_ptr<c10::BackendMeta>&) const {
   const c10::impl::ExcludeDispatchKeyGuard only_the_alias(kIntercepted);  // keeps a mark
   return c10::make_intrusive<GlobalPiece>(local.detach(), layout, home);
+}
+
+namespace {
+thread_local GlobalGrid* drawn_for = nullptr;
+}  // namespace
+
+DrawsAlike::DrawsAlike(std::shared_ptr<GlobalGrid> home)
+    : home_(std::move(home)), before_(std::exchange(drawn_for, home_.get())), all_come_to_intercept_(kIntercepted) {}
+DrawsAlike::~DrawsAlike() {
+  drawn_for = before_;
+}
+GlobalGrid* DrawsAlike::home() {
+  return drawn_for;
 }
 
 std::shared_ptr<GlobalGrid> global_grid(const Grid& grid) {
@@ -145,6 +178,10 @@ const GlobalMove& GlobalGrid::move_between(const Layout& from, const Layout& to)
 
 at::Tensor moved(const at::Tensor& x, const Layout& to, GlobalGrid& home, std::optional<at::ScalarType> type) {
   const auto cast = [&](const at::Tensor& t) { return type ? t.to(*type) : t; };
+  // A move reads memory itself: a marked piece may have it only while an operation of LibTorch reads it.
+  const auto carried = [](const GlobalMove& move, const at::Tensor& t) {
+    return move(is_intercepted(t) && !move.keeps_memory() ? t.clone() : t);
+  };
   if (!home.grid.has_me()) {  // no move has this worker's part; it has no elements, and stays in the graph
     if (is_global(x)) return cast(read_piece(x));
     return cast(x.requires_grad() ? x.reshape({-1}).narrow(0, 0, 0) : at::empty({0}, x.options()));
@@ -157,14 +194,14 @@ at::Tensor moved(const at::Tensor& x, const Layout& to, GlobalGrid& home, std::o
   if (piece.layout.id() == to.id() || piece.layout == to) return cast(read_piece(x));
   const GlobalMove& move = home.move_between(piece.layout, to);
   if (x.is_leaf() && x.requires_grad())  // which keeps no move, as its memory changes by itself
-    return move.only_counts_once() ? cast(read_piece(x, to)) : move(cast(read_piece(x)));
+    return move.only_counts_once() ? cast(read_piece(x, to)) : carried(move, cast(read_piece(x)));
   const at::Tensor here = read_piece(x);
   if (const auto& last = piece.last_moved;
       last && last->layout == to && last->from.is_same(here) && last->version == here._version() &&
       last->version_to == last->to._version() && last->to.scalar_type() == type.value_or(here.scalar_type()) &&
       (!c10::GradMode::is_enabled() || last->to.requires_grad() == here.requires_grad()))
     return last->to;
-  const at::Tensor result = move(cast(here));
+  const at::Tensor result = carried(move, cast(here));
   piece.last_moved = {to, here, result, here._version(), result._version()};
   return result;
 }
@@ -178,10 +215,11 @@ at::Tensor global(const at::Tensor& local, const Layout& layout, std::shared_ptr
     impl->set_sizes_and_strides(layout.shape(), strides_like(local, layout.shape()));
   impl->release_storage_and_set_meta_custom_data_ptr_error_msg_(
       "this is a piece of a global tensor, which only operations of LibTorch read: nothing that takes its memory, "
-      "saves it, compiles "
-      "or exports it; take local_of(x).local, or whole(x)");
+      "saves it, "
+      "compiles or exports it; take local_of(x).local, or whole(x)");
   impl->set_version_counter(
       local.unsafeGetTensorImpl()->version_counter());  // a write to the memory is one to all views
+  declared("the result of an operation", local, layout, home->grid);
   impl->set_backend_meta(c10::make_intrusive<GlobalPiece>(local, layout, std::move(home)));
   at::Tensor result(std::move(impl));
   if (local.requires_grad() && c10::GradMode::is_enabled()) link(result, local);
@@ -194,6 +232,21 @@ at::Tensor global(const DistributedTensor& x) {
   return global(x.local, home->interned(x.layout), home);
 }
 
+GlobalViews::GlobalViews(const at::Tensor& of, std::shared_ptr<int64_t> version)
+    : of(of.getIntrusivePtr()), is_of_leaf(of.is_leaf() && of.requires_grad()), version(std::move(version)) {}
+
+void set_view(const at::Tensor& view, const at::Tensor& of, bool is_in_graph) {
+  std::shared_ptr<GlobalViews>& all = piece_of(of).views;
+  if (!all) all = std::make_shared<GlobalViews>(of, std::make_shared<int64_t>(piece_of(of).local._version()));
+  piece_of(view).views = is_in_graph ? all : std::make_shared<GlobalViews>(view, all->version);
+  if (!is_in_graph) return;
+  if (all->views.size() == all->room) {
+    std::erase_if(all->views, [](const WeakTensor& weak) { return weak.expired(); });
+    all->room = std::max(all->room, 2 * all->views.size());
+  }
+  all->views.emplace_back(view.getIntrusivePtr());
+}
+
 at::Tensor read_piece(const at::Tensor& global, const Layout& read) {
   GlobalPiece& piece = piece_of(global);
   require(!piece.copied || piece.copied->of.current_version() == piece.copied->version, [&] {
@@ -204,6 +257,12 @@ at::Tensor read_piece(const at::Tensor& global, const Layout& read) {
   if (meta == nullptr || !c10::GradMode::is_enabled()) return piece.local;
   const bool is_leaf = !meta->grad_fn_;
   if (is_leaf && !meta->requires_grad_) return piece.local;
+  require(!piece.views || piece.views->is_of_leaf || *piece.views->version == piece.local._version(), [&] {
+    return "global tensor " + piece.layout.to_string() +
+           ": expected memory that operations of LibTorch alone wrote, as it has views, whose gradients would not know "
+           "of "
+           "what a function of the user wrote; clone it before that";
+  });
   const bool is_watched = !meta->hooks_.empty() || meta->cpp_hooks_list_ != nullptr || meta->retains_grad_;
   if (!is_leaf && meta->grad_fn_.get() == piece.node && !is_watched) return piece.local;
   auto node = c10::make_intrusive<ToPiece>(read, piece.home, piece.local);
@@ -215,6 +274,11 @@ at::Tensor read_piece(const at::Tensor& global, const Layout& read) {
   }
   torch::autograd::create_gradient_edge(alias, node);
   return alias;
+}
+
+const Layout* layout_read(const torch::autograd::Node& node) {
+  const auto* const found = dynamic_cast<const ToPiece*>(&node);
+  return found == nullptr ? nullptr : &found->layout;
 }
 
 DistributedTensor local_of(const at::Tensor& x) {
@@ -256,15 +320,24 @@ void was_written(const at::Tensor& global, const at::Tensor& local) {
     });
     piece.local = local;
     link(global, local);
+    if (piece.views) follow_pieces(*piece.views, global);
   } else if (meta != nullptr && meta->grad_fn_ && !local.requires_grad()) {
     piece.local = local;  // detached
     global.unsafeGetTensorImpl()->set_autograd_meta(nullptr);
   }
   if (global._version() != local._version()) global.unsafeGetTensorImpl()->bump_version();  // they share no counter
+  note_write(global);
+}
+
+void note_write(const at::Tensor& global) {
+  const GlobalPiece& piece = piece_of(global);
+  if (piece.views) *piece.views->version = piece.local._version();
 }
 
 bool is_trained_leaf(const at::Tensor& tensor) {
-  return c10::GradMode::is_enabled() && tensor.is_leaf() && tensor.requires_grad();
+  if (!c10::GradMode::is_enabled()) return false;
+  return (tensor.is_leaf() && tensor.requires_grad()) ||
+         (is_global(tensor) && piece_of(tensor).views && piece_of(tensor).views->is_of_leaf);
 }
 
 }  // namespace adjoin

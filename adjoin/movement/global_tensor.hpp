@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <any>
 #include <map>
@@ -83,11 +84,27 @@ class GlobalGrid {
   std::map<std::pair<const void*, const void*>, PreparedMove> moves_;
 };
 
+/// While it lives, operations of this thread that draw on plain tensors (at::rand) draw the same on all workers of a grid: by the
+/// step and the number of random operations since it began.
+class DrawsAlike : NotCopied {
+ public:
+  explicit DrawsAlike(std::shared_ptr<GlobalGrid> home);
+  ~DrawsAlike();
+
+  /// The grid of the innermost one; nullptr without any.
+  static GlobalGrid* home();
+
+ private:
+  std::shared_ptr<GlobalGrid> home_;
+  GlobalGrid* const before_;
+  c10::impl::IncludeDispatchKeyGuard all_come_to_intercept_;
+};
+
 /// While it lives, random operations draw what they drew from this count on.
 class DrawsAgain : NotCopied {
  public:
   DrawsAgain(std::shared_ptr<GlobalGrid> home, int64_t drawn)
-      : home_(std::move(home)), drawn_(home_->drawn), draws_again_(home_->draws_again) {
+      : home_(std::move(home)), drawn_(home_->drawn), draws_again_(home_->draws_again), alike_(home_) {
     home_->drawn = drawn;
     home_->draws_again = true;
   }
@@ -100,10 +117,24 @@ class DrawsAgain : NotCopied {
   std::shared_ptr<GlobalGrid> home_;
   const int64_t drawn_;
   const bool draws_again_;
+  const DrawsAlike alike_;
 };
 
 /// The one of this thread for a grid; made by the first global tensor on it, and gone with the last.
 std::shared_ptr<GlobalGrid> global_grid(const Grid& grid);
+
+using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+
+/// A global tensor and its views: a write to one of them changes the place of all in autograd's graph.
+struct GlobalViews {
+  GlobalViews(const at::Tensor& of, std::shared_ptr<int64_t> version);
+
+  WeakTensor of;
+  const bool is_of_leaf;  ///< that is trained: none is written while gradients are recorded
+  std::vector<WeakTensor> views = {};
+  size_t room = 8;                         ///< of `views`; where it is full, those that are gone leave
+  const std::shared_ptr<int64_t> version;  ///< of the memory after the last write by an operation
+};
 
 /// What a global tensor has in the place of memory.
 struct GlobalPiece final : c10::BackendMeta {
@@ -129,6 +160,8 @@ struct GlobalPiece final : c10::BackendMeta {
     uint32_t version;
   };
   std::optional<Copied> copied;
+  /// With the tensor of which this is a view and its other views, if there are any.
+  std::shared_ptr<GlobalViews> views;
 };
 
 /// The piece of a tensor that is_global.
@@ -139,6 +172,9 @@ inline GlobalPiece& piece_of(const at::Tensor& global) {
 /// A new global tensor. If `local` requires a gradient, the result leads to it.
 at::Tensor global(const at::Tensor& local, const Layout& layout, std::shared_ptr<GlobalGrid> home);
 
+/// Says that a tensor has the memory of another: as a view of it in autograd's graph, or outside (detach).
+void set_view(const at::Tensor& view, const at::Tensor& of, bool is_in_graph);
+
 /// The tensor that an operation computes with, in autograd's graph: of the layout `read`, which differs from x's own at most in
 /// replicated instead of copied, and only for a leaf.
 at::Tensor read_piece(const at::Tensor& global, const Layout& read);
@@ -146,14 +182,20 @@ inline at::Tensor read_piece(const at::Tensor& global) {
   return read_piece(global, piece_of(global).layout);
 }
 
-/// After an operation has written to the piece of `global`: its gradient leads to the result's.
+/// The layout as which an operation reads a leaf of the graph; nullptr for another node.
+const Layout* layout_read(const torch::autograd::Node& node);
+
+/// After an operation has written to the piece of `global`: its gradient leads to the result's, and those of its views lead there too.
 void was_written(const at::Tensor& global, const at::Tensor& local);
+
+/// Says that an operation may have written to the memory of `global`, after which its views may be read.
+void note_write(const at::Tensor& global);
 
 /// The piece of a tensor in another layout, an interned one: of a global tensor, or of a plain one, which all workers have; first cast,
 /// if a type is given. Differentiable.
 at::Tensor moved(const at::Tensor& x, const Layout& to, GlobalGrid& home, std::optional<at::ScalarType> type = {});
 
-/// Whether a tensor is a leaf that requires a gradient, and so must not be written while gradients are recorded.
+/// Whether a tensor is a leaf that requires a gradient, or a view of one, and so must not be written while gradients are recorded.
 bool is_trained_leaf(const at::Tensor& tensor);
 
 }  // namespace adjoin

@@ -5,11 +5,12 @@
 #include <atomic>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/global_tensor.hpp"
 
 namespace adjoin {
 namespace {
 
-std::atomic<CarryOut> global_operations = nullptr;
+std::atomic<CarryOut> global_operations = nullptr, drawn_alike = nullptr;
 
 bool has_global(const torch::jit::Stack& stack, size_t arguments) {
   bool any = false;
@@ -20,7 +21,10 @@ bool has_global(const torch::jit::Stack& stack, size_t arguments) {
 
 /// Each operation with a tensor that has the key comes here first.
 void intercept(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  if (!has_global(*stack, operation.schema().arguments().size())) return carry_out_marked(operation, keys, stack);
+  if (!has_global(*stack, operation.schema().arguments().size())) {
+    const bool draws = DrawsAlike::home() != nullptr && operation.hasTag(at::Tag::nondeterministic_seeded);
+    return draws ? drawn_alike.load()(operation, keys, stack) : carry_out_marked(operation, keys, stack);
+  }
   const CarryOut carry_out = global_operations;
   require(carry_out != nullptr, "an operation on a global tensor: expected a program that is linked with adjoin's nn");
   carry_out(operation, keys, stack);
@@ -32,8 +36,9 @@ TORCH_LIBRARY_IMPL(_, DeferredInit, library) {
 
 }  // namespace
 
-void set_global_operations(CarryOut carry_out) {
+void set_global_operations(CarryOut carry_out, CarryOut draw_alike) {
   global_operations = carry_out;
+  drawn_alike = draw_alike;
 }
 
 c10::DispatchKeySet below_intercepted(c10::DispatchKeySet keys) {

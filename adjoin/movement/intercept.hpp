@@ -25,8 +25,9 @@ inline bool is_global(const at::Tensor& tensor) {
 /// Carries out an operation with the arguments on the stack, which it replaces by the results.
 using CarryOut = void (*)(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
-/// What carries out operations that have a global tensor among their arguments; nn/rules sets it when the program starts.
-void set_global_operations(CarryOut carry_out);
+/// What carries out operations that have a global tensor among their arguments, and those that draw on plain tensors while a
+/// DrawsAlike lives; nn/rules sets both when the program starts.
+void set_global_operations(CarryOut carry_out, CarryOut draw_alike);
 
 /// Carries out an operation none of whose arguments is global, and some of which may be marked (marks.cpp).
 void carry_out_marked(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack);

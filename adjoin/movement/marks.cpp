@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <unordered_map>
 #include <utility>
@@ -107,7 +108,8 @@ void carry_out_marked(const c10::OperatorHandle& operation, c10::DispatchKeySet 
       marked.owner->begin_read(marked.place);
       held.push_back(marked);
     });
-  const Unseen unseen;
+  std::optional<Unseen> unseen;
+  if (!held.empty()) unseen.emplace();
   operation.redispatchBoxed(below, stack);
 }
 

@@ -9,10 +9,12 @@
 #include <set>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/check_gradients.hpp"
 #include "adjoin/movement/global_tensor.hpp"
 #include "adjoin/movement/move.hpp"
 #include "adjoin/nn/distributed/route.hpp"
 #include "adjoin/parallel/gradient_hook.hpp"
+#include "adjoin/parallel/sharded_pieces.hpp"
 
 namespace adjoin::parallel {
 namespace {
@@ -209,18 +211,25 @@ class Distributed::State {
     }
     const at::Tensor here = moved(gradient, home_->dual(piece_of(leaves_[i]).layout), *home_);
     gradient = at::Tensor();
-    GradientHook::add(parameters_[i].tensor, here);
+    if (sharded_)
+      sharded_->add(i, here);
+    else
+      GradientHook::add(parameters_[i].tensor, here);
   }
 
-  const std::vector<nn::Parameter>& trained() {
-    if (!gives_pieces_) {
-      gives_pieces_ = true;
-      for (size_t i = 0; i < leaves_.size(); ++i) {
-        if (!leaves_[i].requires_grad()) continue;
-        parameters_[i].tensor.requires_grad_();
-        trained_.push_back(parameters_[i]);
-      }
+  const std::vector<nn::Parameter>& trained(bool sharded) {
+    require(!gives_pieces_ || sharded == sharded_.has_value(),
+            "distribute: expected either `trained` or `shards` to be called, got both");
+    if (gives_pieces_) return trained_;
+    gives_pieces_ = true;
+    for (size_t i = 0; i < leaves_.size(); ++i)
+      if (leaves_[i].requires_grad()) parameters_[i].tensor.requires_grad_();
+    if (sharded) {
+      constexpr int64_t kUnitBytes = 1 << 20;
+      sharded_.emplace(parameters_, kUnitBytes);
+      parameters_ = sharded_->parameters();
     }
+    std::ranges::copy_if(parameters_, std::back_inserter(trained_), is_trained);
     return trained_;
   }
 
@@ -230,6 +239,7 @@ class Distributed::State {
   std::vector<Layout> summed_;      // of their gradients after the sum over copies
   std::vector<nn::Parameter> parameters_, trained_;
   bool gives_pieces_ = false;
+  std::optional<ShardedPieces> sharded_;
   std::deque<GradientHook> hooks_;
 
  private:
@@ -258,6 +268,7 @@ Distributed::Distributed(Distributed&&) noexcept = default;
 Distributed& Distributed::operator=(Distributed&&) noexcept = default;
 
 void Distributed::begin(const Step& step) const {
+  if (state_->sharded_) state_->sharded_->begin();
   state_->home_->step = step;
   state_->home_->drawn = 0;
 }
@@ -265,12 +276,17 @@ void Distributed::begin(const Step& step) const {
 int64_t Distributed::drawn() const {
   return state_->home_->drawn;
 }
+std::shared_ptr<DrawsAlike> Distributed::draw_alike() const {
+  return std::make_shared<DrawsAlike>(state_->home_);
+}
 std::shared_ptr<DrawsAgain> Distributed::draw_again(int64_t drawn) const {
   return std::make_shared<DrawsAgain>(state_->home_, drawn);
 }
 
 at::Tensor Distributed::input(const at::Tensor& whole, size_t index) const {
-  return index < state_->cuts_.inputs.size() ? laid_out(whole, state_->cuts_.inputs[index]) : whole;
+  if (index < state_->cuts_.inputs.size()) return laid_out(whole, state_->cuts_.inputs[index]);
+  return whole.is_floating_point() ? laid_out(whole, "")
+                                   : whole;  // global, so that dropout of it is alike in all layouts
 }
 at::Tensor Distributed::laid_out(const at::Tensor& whole, const CutText& cut) const {
   if (is_global(whole)) return whole;
@@ -283,7 +299,22 @@ const std::vector<nn::Parameter>& Distributed::parameters() const {
   return state_->parameters_;
 }
 const std::vector<nn::Parameter>& Distributed::trained() const {
-  return state_->trained();
+  return state_->trained(/*sharded=*/false);
+}
+const std::vector<nn::Parameter>& Distributed::shards() const {
+  return state_->trained(/*sharded=*/true);
+}
+void Distributed::check(const at::Tensor& loss) const {
+  const Grid& grid = state_->home_->grid;
+  std::vector<KnownTensor> weights;
+  for (size_t i = 0; i < state_->leaves_.size(); ++i)
+    weights.push_back(
+        {state_->parameters_[i].name, state_->leaves_[i], piece_of(state_->leaves_[i]).layout, grid.world()});
+  const DistributedTensor of_loss = local_of(loss);
+  std::map<std::string, Kind> kinds;
+  for (const GridShape::Axis& axis : grid.shape().axes())
+    if (of_loss.layout.kind(axis.name) == Kind::replicated) kinds[axis.name] = Kind::replicated;
+  check_gradients(of_loss.local, weights, {}, grid, kinds);
 }
 const Grid& Distributed::grid() const {
   return state_->home_->grid;

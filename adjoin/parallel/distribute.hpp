@@ -16,7 +16,8 @@
 
 namespace adjoin {
 class DrawsAgain;
-}
+class DrawsAlike;
+}  // namespace adjoin
 
 namespace adjoin::parallel {
 
@@ -72,10 +73,12 @@ class Distributed {
 
   /// Begins a step: random operations draw by it and their number since then.
   void begin(const Step& step) const;
+  /// While it lives, also operations that draw on plain tensors, such as at::rand, draw the same on all workers; `forward` holds one.
+  std::shared_ptr<DrawsAlike> draw_alike() const;
   /// The random operations since then, from which what is computed again draws again (DrawsAgain).
   int64_t drawn() const;
   std::shared_ptr<DrawsAgain> draw_again(int64_t drawn) const;
-  /// A tensor that all workers have, as the global tensor that the cuts say of input `index`.
+  /// A tensor that all workers have, as the global tensor that the cuts say of input `index`: of integers that no cut names, as it is.
   at::Tensor input(const at::Tensor& whole, size_t index = 0) const;
   /// The same, cut as the text says.
   at::Tensor laid_out(const at::Tensor& whole, const CutText& cut) const;
@@ -86,6 +89,17 @@ class Distributed {
   /// Those that require a gradient, for parallel::Optimizer. Otherwise the gradients are global tensors, each of which is summed
   /// after each backward, for the optimizers of LibTorch.
   const std::vector<nn::Parameter>& trained() const;
+  /// The same in ZeRO's stage 3. From the first call on each worker keeps only its shard of what others have copies of, and has the
+  /// whole piece while an operation reads it, of at most two modules at a time. `parameters` then returns shards too.
+  /// Cost: an all-gather of each weight in each of forward and backward, and a reduce-scatter of its gradient
+  /// Throws: InvalidArgument after a call of `trained`, which this one excludes
+  const std::vector<nn::Parameter>& shards() const;
+
+  /// Searches what led to a loss, before its backward, for anything that would give a weight another gradient than one worker
+  /// computes (adjoin::check_gradients). Rules make no such mistake, but code may that takes pieces itself (local_of, global). Where
+  /// a ForwardRecord lives while the loss is computed, each operation's result must also lie as its rule says.
+  /// Throws: InvalidArgument as check_gradients
+  void check(const at::Tensor& loss) const;
 
   const Grid& grid() const;
   const Cuts& cuts() const;
@@ -107,6 +121,7 @@ class DistributedModule : public Distributed {
   template <class... Inputs>
   auto forward(const Step& step, const Inputs&... inputs) {
     begin(step);
+    const auto alike = draw_alike();
     size_t index = 0;
     std::tuple<Inputs...> laid_out{as_input(inputs, index)...};  // in this order
     return std::apply([this](const auto&... given) { return module_->forward(given...); }, laid_out);

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/view_as_complex.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 #include <cstring>
@@ -45,7 +46,7 @@ void take_memory(const at::Tensor& whole, const std::string& advice) {
 }
 
 WeightGathers::WeightGathers(std::vector<nn::Parameter> weights, const std::vector<std::vector<size_t>>& units,
-                             Communicator group, std::string who, std::function<void(int64_t)> want)
+                             std::optional<Communicator> group, std::string who, std::function<void(int64_t)> want)
     : weights_(std::move(weights)),
       shards_(weights_),
       unit_of_(weights_.size()),
@@ -76,8 +77,8 @@ WeightGathers::WeightGathers(std::vector<nn::Parameter> weights, const std::vect
     }
   }
   for (size_t i = 0; i < weights_.size(); ++i)
-    tables_.push_back(LookedUp::can_serve(weights_[i]) && units_[unit_of_[i]].members.size() == 1
-                          ? std::make_unique<LookedUp>(weights_[i], shards_[i].tensor, group_)
+    tables_.push_back(group_ && LookedUp::can_serve(weights_[i]) && units_[unit_of_[i]].members.size() == 1
+                          ? std::make_unique<LookedUp>(weights_[i], shards_[i].tensor, *group_)
                           : nullptr);
   mark();
 }
@@ -113,7 +114,9 @@ void WeightGathers::begin_read(size_t weight) {
 }
 
 void WeightGathers::end_read(size_t weight) noexcept {
-  if (std::this_thread::get_id() == thread_) --units_[unit_of_[weight]].readers;
+  if (std::this_thread::get_id() != thread_) return;
+  Unit& unit = units_[unit_of_[weight]];
+  if (--unit.readers == 0 && !keeps_ && torch::autograd::get_current_graph_task_id() < 0) free(unit);
 }
 
 void WeightGathers::write(size_t weight, const std::string& operation) {
@@ -191,7 +194,7 @@ void WeightGathers::serve(const std::vector<int64_t>& of_ranks) {
   std::set<int64_t> look_ups;
   for (int64_t& event : units)
     if (event >= std::ssize(units_)) look_ups.insert(std::exchange(event, -1));
-  for (const int64_t event : look_ups) carry_out(event, of_ranks[static_cast<size_t>(group_.rank())] == event);
+  for (const int64_t event : look_ups) carry_out(event, of_ranks[static_cast<size_t>(group_->rank())] == event);
   serve_units(units);
 }
 
@@ -201,20 +204,21 @@ void WeightGathers::gather(Unit& unit, bool is_wanted) {
   is_wanted = is_wanted && !unit.is_whole;
   if (is_wanted) make_room(unit);
   const at::Tensor packed = room_for(unit, is_wanted);
-  group_.all_gather(buffer(unit.shards), buffer(packed), unit.bucket.sizes());
+  const Communicator& group = group_ ? *group_ : unit.bucket.copies();
+  group.all_gather(buffer(unit.shards), buffer(packed), unit.bucket.sizes());
   if (is_wanted) become_whole(unit, packed);
 }
 
 void WeightGathers::serve_units(const std::vector<int64_t>& of_ranks) {
   const at::NoGradGuard no_gradient;
   const Unseen unseen;
-  const int me = group_.rank();
+  const int me = group_->rank();
   const auto unit_for = [&](int rank) {
     const int64_t unit = of_ranks[static_cast<size_t>(rank)];
     return unit < 0 ? nullptr : &units_[static_cast<size_t>(unit)];
   };
   std::vector<Message> messages;
-  for (int rank = 0; rank < group_.size(); ++rank)
+  for (int rank = 0; rank < group_->size(); ++rank)
     if (const Unit* unit = unit_for(rank); unit != nullptr && rank != me)
       messages.push_back(send_of(buffer(unit->shards), rank, /*tag=*/0));
   Unit* const wanted = unit_for(me);
@@ -225,13 +229,13 @@ void WeightGathers::serve_units(const std::vector<int64_t>& of_ranks) {
     std::memcpy(wanted->bucket.mine(packed).mutable_data_ptr(), wanted->shards.const_data_ptr(),
                 wanted->shards.nbytes());  // unlike copy_ no change of the weight for autograd
     int64_t before = 0;
-    for (int rank = 0; rank < group_.size(); ++rank) {
+    for (int rank = 0; rank < group_->size(); ++rank) {
       const int64_t size = wanted->bucket.sizes()[static_cast<size_t>(rank)];
       if (rank != me) messages.push_back(receive_of(buffer(packed).slice(before, size), rank, /*tag=*/0));
       before += size;
     }
   }
-  group_.exchange(messages);
+  group_->exchange(messages);
   if (wanted != nullptr) become_whole(*wanted, packed);
 }
 
@@ -239,6 +243,15 @@ void WeightGathers::release() {
   for (const size_t weight : std::exchange(held_, {})) end_read(weight);
   for (Unit& unit : units_)
     if (unit.is_whole && unit.readers == 0) free(unit);
+}
+
+void WeightGathers::keep(bool keeps) {
+  if (std::exchange(keeps_, keeps) && !keeps) release();
+}
+
+void WeightGathers::release(size_t weight) {
+  Unit& unit = units_[unit_of_[weight]];
+  if (unit.is_whole && unit.readers == 0) free(unit);
 }
 
 void WeightGathers::hold(const at::Tensor& weight) {

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,9 +32,10 @@ class WeightGathers : public MarkedTensors, NotCopied {
  public:
   /// From now on `weights`, which have memory of their own, have none but while they are read. `units` are the indices of those that
   /// are gathered together. `want` is called where an operation reads a unit that is not whole, or looks rows up: it calls
-  /// carry_out or serve, until the event was carried out for this rank.
-  WeightGathers(std::vector<nn::Parameter> weights, const std::vector<std::vector<size_t>>& units, Communicator group,
-                std::string who, std::function<void(int64_t event)> want);
+  /// carry_out or serve, until the event was carried out for this rank. `group`: of all weights' copies; without it each unit is
+  /// gathered over its own copies, whose ranks read it in one order, and no rows move.
+  WeightGathers(std::vector<nn::Parameter> weights, const std::vector<std::vector<size_t>>& units,
+                std::optional<Communicator> group, std::string who, std::function<void(int64_t event)> want);
   ~WeightGathers() override;
 
   /// This rank's shards, with the layouts of shards.
@@ -51,6 +53,10 @@ class WeightGathers : public MarkedTensors, NotCopied {
   void serve(const std::vector<int64_t>& of_ranks);
   /// Frees the memory of all whole units that no operation reads.
   void release();
+  /// Whether what is whole stays so between operations outside of backward. If not, it is freed at once too.
+  void keep(bool keeps);
+  /// Frees the memory of a weight's unit, unless an operation reads it.
+  void release(size_t weight);
   /// Keeps a weight whole until the next `release`. Throws: InvalidArgument for a tensor that is none of the weights
   void hold(const at::Tensor& weight);
   /// A collective: all weights are whole, and may be written to, while `work` runs; what it wrote to this rank's shards stays.
@@ -104,11 +110,12 @@ class WeightGathers : public MarkedTensors, NotCopied {
   std::vector<std::unique_ptr<Mark>> marks_, marks_of_shards_;
   std::vector<const void*> memory_;  // of each weight
   std::vector<size_t> held_;         // weights that a user reads
-  Communicator group_;
+  std::optional<Communicator> group_;
   std::string who_, advice_;
   std::function<void(int64_t)> want_;
   std::thread::id thread_ = std::this_thread::get_id();
   int64_t reads_ = 0;
+  bool keeps_ = true;
 };
 
 }  // namespace adjoin::parallel

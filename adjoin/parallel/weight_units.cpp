@@ -10,23 +10,29 @@
 namespace adjoin::parallel {
 namespace {
 
-/// Puts parameters that follow each other and have one type together, up to this many bytes.
+/// What parameters that are sent together have in common: the type, and the ranks that hold copies.
+using Kin = std::pair<at::ScalarType, std::vector<int>>;
+Kin kin_of(const nn::Parameter& parameter) {
+  return {parameter.tensor.scalar_type(), nn::ranks_of_copies(parameter)};
+}
+
+/// Puts parameters that follow each other and may be sent together in one, up to this many bytes.
 class Joined {
  public:
   Joined(const std::vector<nn::Parameter>& parameters, int64_t most_bytes)
       : parameters_(parameters), most_bytes_(most_bytes) {}
 
-  /// Adds parameters of one type, which stay together.
+  /// Adds parameters that may be sent together, and stay so.
   void add(const std::vector<size_t>& together) {
     int64_t bytes = 0;
     for (const size_t i : together) bytes += static_cast<int64_t>(parameters_[i].tensor.nbytes());
-    Open& open = open_[parameters_[together[0]].tensor.scalar_type()];
+    Open& open = open_[kin_of(parameters_[together[0]])];
     if (open.bytes + bytes > most_bytes_) close(open);
     open.members.insert(open.members.end(), together.begin(), together.end());
     open.bytes += bytes;
   }
   Members all() {
-    for (auto& [type, open] : open_) close(open);
+    for (auto& [kin, open] : open_) close(open);
     return std::move(closed_);
   }
 
@@ -41,7 +47,7 @@ class Joined {
 
   const std::vector<nn::Parameter>& parameters_;
   int64_t most_bytes_;
-  std::map<at::ScalarType, Open> open_;
+  std::map<Kin, Open> open_;
   Members closed_;
 };
 
@@ -53,19 +59,15 @@ Members reversed_buckets(const std::vector<nn::Parameter>& trained, int64_t most
   return joined.all();
 }
 
-Members units_of(const torch::nn::Module& module, const std::vector<nn::Parameter>& parameters, int64_t most_bytes) {
-  std::map<const void*, size_t> known;
-  for (size_t i = 0; i < parameters.size(); ++i) known.emplace(parameters[i].tensor.unsafeGetTensorImpl(), i);
+Members units_of(const std::vector<nn::Parameter>& parameters, int64_t most_bytes) {
+  const auto module_of = [&](size_t i) { return parameters[i].name.substr(0, parameters[i].name.rfind('.') + 1); };
   Joined joined(parameters, most_bytes);
-  const auto add = [&](const torch::nn::Module& part) {
-    std::map<at::ScalarType, std::vector<size_t>> own;
-    for (const at::Tensor& tensor : part.parameters(/*recurse=*/false))
-      if (auto found = known.extract(tensor.unsafeGetTensorImpl()); !found.empty())
-        own[tensor.scalar_type()].push_back(found.mapped());
-    for (const auto& [type, members] : own) joined.add(members);
-  };
-  add(module);
-  for (const auto& part : module.modules(/*include_self=*/false)) add(*part);
+  for (size_t begin = 0, end = 0; begin < parameters.size(); begin = end) {
+    std::map<Kin, std::vector<size_t>> own;
+    for (; end < parameters.size() && module_of(end) == module_of(begin); ++end)
+      own[kin_of(parameters[end])].push_back(end);
+    for (const auto& [kin, members] : own) joined.add(members);
+  }
   return joined.all();
 }
 

@@ -158,7 +158,7 @@ void Weights::State::cut_values() {
   for (const nn::Parameter& parameter : parameters_)
     if (!parameter.is_buffer) weights.push_back(parameter);
   give_own_memory(weights, who_);
-  const Members units = units_of(module_, weights, options_.unit_bytes);
+  const Members units = units_of(weights, options_.unit_bytes);
   gathers_.emplace(weights, units, group_, who_, [this](int64_t event) { order_->want(event); });
   const int64_t count = gathers_->events();
   std::vector<int64_t> forward, backward;

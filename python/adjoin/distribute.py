@@ -52,7 +52,8 @@ class Distributed:
             self.begin(step)
         cut = [self._cut(x, index, None) for index, x in enumerate(inputs)]
         named = {name: self._cut(x, len(inputs) + index, name) for index, (name, x) in enumerate(named.items())}
-        return self.module(*cut, **named)
+        with self._laid_out.draw_alike():
+            return self.module(*cut, **named)
 
     forward = __call__
 
@@ -76,6 +77,10 @@ class Distributed:
         """The pieces that adjoin.Optimizer updates. From the first call on, backward adds gradients to them, not to the parameters."""
         return self._laid_out.trained()
 
+    def shards(self):
+        """The same in ZeRO's stage 3: each rank keeps only its shard of what others have copies of, and has it whole while it is read."""
+        return self._laid_out.shards()
+
     def __repr__(self):
         return f"Distributed on {self.grid}:\n{self._laid_out!r}"
 
@@ -88,7 +93,9 @@ class Distributed:
             cut = self._inputs.get(name)
         else:
             cut = self._inputs[index] if index < len(self._inputs) else None
-        return x if cut is None else self.laid_out(x, cut)
+        if cut is None and not x.is_floating_point():
+            return x
+        return self.laid_out(x, cut or "")  # global, so that dropout of it is alike in all layouts
 
 
 def _text_of(x, *, tensor_contents=None):

@@ -22,6 +22,13 @@ void bind_distribute(py::module_& m) {
     int64_t drawn;
     std::shared_ptr<DrawsAgain> now = {};
   };
+  struct Alike {
+    const Distributed* of;
+    std::shared_ptr<DrawsAlike> now = {};
+  };
+  py::class_<Alike>(m, "DrawsAlike")
+      .def("__enter__", [](Alike& alike) { alike.now = alike.of->draw_alike(); })
+      .def("__exit__", [](Alike& alike, const py::args&) { alike.now.reset(); });
   py::class_<Again>(m, "DrawsAgain")
       .def("__enter__", [](Again& again) { again.now = again.of->draw_again(again.drawn); })
       .def("__exit__", [](Again& again, const py::args&) { again.now.reset(); });
@@ -34,6 +41,8 @@ void bind_distribute(py::module_& m) {
            }),
            "tensors"_a, "grid"_a, "weights"_a)
       .def("begin", &Distributed::begin, "step"_a)
+      .def(
+          "draw_alike", [](const Distributed& d) { return Alike{&d}; }, py::keep_alive<0, 1>())
       .def_property_readonly("drawn", &Distributed::drawn)
       .def(
           "draw_again",
@@ -44,6 +53,8 @@ void bind_distribute(py::module_& m) {
       .def("laid_out", &Distributed::laid_out, "whole"_a, "cut"_a, MayBlock())
       .def("parameters", [](const Distributed& d) { return Pieces(d.parameters()); })
       .def("trained", [](const Distributed& d) { return Pieces(d.trained()); })
+      .def(
+          "shards", [](const Distributed& d) { return Pieces(d.shards()); }, MayBlock())
       .def("__repr__", &Distributed::to_string);
   m.def("is_global", &is_global, "x"_a,
         "Whether a tensor has the sizes of a global one, of which this rank holds a piece.");

@@ -1,5 +1,6 @@
 #include "adjoin/parallel/distribute.hpp"
 
+#include <gmock/gmock.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
@@ -7,6 +8,7 @@
 #include <torch/nn/utils/clip_grad.h>
 #include <torch/optim/adamw.h>
 
+#include "adjoin/movement/forward_record.hpp"
 #include "adjoin/parallel/optimizer.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/global_tensors.hpp"
@@ -129,14 +131,15 @@ TEST(Distribute, trains_with_an_optimizer_of_libtorch_as_one_worker_does) {
 TEST(Distribute, trains_with_our_optimizer_as_one_worker_does) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
     for (const Case& one : cases(world.size()))
-      for (const int zero : {0, 1, 2}) {
+      for (const int zero : {0, 1, 2, 3}) {
         auto plain = std::make_shared<NetImpl>(kWords, kFeatures, kHeads),
              net = std::make_shared<NetImpl>(kWords, kFeatures, kHeads);
         const Grid grid(world, one.axes);
         auto model = distribute(net, grid, one.cuts);
         auto alone = distribute(plain, Grid(Communicator(), {{"tp", 1}}), {});
         SCOPED_TRACE(grid.shape().to_string() + model.to_string());
-        Optimizer of_net(model.trained(), adamw({.epsilon = 1e-3}), {.clip = 0.5, .zero = zero});
+        Optimizer of_net(zero == 3 ? model.shards() : model.trained(), adamw({.epsilon = 1e-3}),
+                         {.clip = 0.5, .zero = std::min(zero, 2)});
         Optimizer of_plain(alone.trained(), adamw({.epsilon = 1e-3}), {.clip = 0.5});
         for (int step = 0; step < 3; ++step) {
           const at::Tensor ids = ids_of(step);
@@ -147,7 +150,61 @@ TEST(Distribute, trains_with_our_optimizer_as_one_worker_does) {
           loss.backward();
           EXPECT_NEAR(of_net.step(1e-2).norm, of_plain.step(1e-2).norm, 1e-11);
         }
+        const auto expected = plain->named_parameters();
+        for (const auto& item : net->named_parameters())
+          EXPECT_LT(largest_error(whole(item.value()), whole(expected[item.key()])), 1e-11) << item.key();
       }
+  });
+}
+
+TEST(Distribute, finds_wrong_gradients_before_backward) {
+  for_each_world({2, 3, 4}, [](const Communicator& world) {
+    for (const Case& one : cases(world.size())) {
+      auto net = std::make_shared<NetImpl>(kWords, kFeatures, kHeads);
+      auto model = distribute(net, Grid(world, one.axes), one.cuts);
+      const ForwardRecord record;
+      const at::Tensor ids = ids_of(0), scores = model.forward({}, ids);
+      EXPECT_NO_THROW(model.check(loss_of(scores, ids))) << model.to_string();
+    }
+    const Grid grid(world, {{"tp", world.size()}});
+    auto net = std::make_shared<NetImpl>(kWords, kFeatures, kHeads);
+    auto model = distribute(net, grid, {{}, {"samples over tp"}});
+    const ForwardRecord record;
+    const DistributedTensor scores = local_of(model.forward({}, ids_of(0)));
+    ASSERT_EQ(scores.layout.kind("tp"), Kind::split);
+    // Each worker's own samples: without their sum over workers, the loss is not one number.
+    const at::Tensor wrong = global({scores.local.sum(), Layout(grid.shape(), {}), grid});
+    EXPECT_THROW(model.check(wrong), InvalidArgument);
+  });
+}
+
+TEST(Distribute, keeps_shards_only_where_others_have_copies) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    using ::testing::HasSubstr;
+    for (const Case& one : cases(world.size())) {
+      auto net = std::make_shared<NetImpl>(kWords, kFeatures, kHeads);
+      const Grid grid(world, one.axes);
+      auto model = distribute(net, grid, one.cuts);
+      SCOPED_TRACE(grid.shape().to_string() + model.to_string());
+      const auto pieces = model.parameters();
+      const std::vector<adjoin::nn::Parameter> shards = model.shards();
+      ASSERT_EQ(shards.size(), pieces.size());
+      const at::Tensor ids = ids_of(0);
+      loss_of(model.forward({}, ids), ids).backward();
+      Optimizer(shards, adamw()).step(1e-2);  // which frees what is whole
+      std::vector<double> elements;
+      for (size_t i = 0; i < shards.size(); ++i) {
+        elements.push_back(static_cast<double>(shards[i].tensor.numel()));
+        if (adjoin::nn::ranks_of_copies(pieces[i]).size() > 1)
+          EXPECT_THAT(thrown_by<std::exception>([&] { (void)pieces[i].tensor.data_ptr(); }),
+                      HasSubstr("has values only while an operation of LibTorch reads it"));
+        else
+          EXPECT_TRUE(shards[i].tensor.is_same(pieces[i].tensor));
+      }
+      world.all_reduce(buffer(elements));
+      for (size_t i = 0; i < shards.size(); ++i) EXPECT_EQ(elements[i], net->parameters()[i].numel()) << shards[i].name;
+      EXPECT_THAT(thrown_by<InvalidArgument>([&] { (void)model.trained(); }), HasSubstr("got both"));
+    }
   });
 }
 

@@ -82,19 +82,21 @@ class Distribute(unittest.TestCase):
     def test_trains_with_our_optimizer(self):
         def work(world):
             results = []
-            for grid in (adjoin.Grid(world, {"tp": world.size}), adjoin.Grid(world, {"tp": 1})):
+            cut, whole = adjoin.Grid(world, {"tp": world.size}), adjoin.Grid(world, {"tp": 1})
+            for grid, sharded in ((cut, False), (cut, True), (whole, False)):
                 model = net()
                 laid_out = adjoin.distribute(model, grid, CUTS)
                 if not grid.has_me:
                     continue
-                optimizer = adjoin.Optimizer(laid_out.trained(), "adamw", clip=0.1)
+                optimizer = adjoin.Optimizer(laid_out.shards() if sharded else laid_out.trained(), "adamw", clip=0.1)
                 for _ in range(3):
                     loss_of(model(IDS)).backward()
                     optimizer.step(0.01)
                 results.append(nn.gather_state(model))
             if world.rank == 0:
                 for name in results[0]:
-                    self.near(results[0][name], results[1][name], name)
+                    self.near(results[0][name], results[2][name], name)
+                    self.near(results[1][name], results[2][name], "sharded " + name)
 
         on_each_world(work)
 

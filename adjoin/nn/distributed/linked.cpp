@@ -8,6 +8,8 @@
 #include <algorithm>
 
 #include "adjoin/movement/forward_mode.hpp"
+#include "adjoin/movement/graph_notes.hpp"
+#include "adjoin/movement/intercept.hpp"
 
 namespace adjoin::nn {
 namespace {
@@ -41,6 +43,22 @@ struct Link : torch::autograd::Function<Link> {
   }
 };
 
+// Other tensors than y only have gradients of zero.
+const SummingNodes links(typeid(torch::autograd::CppNode<Link>));
+
+/// Reads marked tensors (movement/marks) again when backward comes to y: LibTorch's formulas do so on workers with elements only.
+struct ReadAgain : torch::autograd::Function<ReadAgain> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& y, const tensor_list& marked) {
+    ctx->saved_data["marked"] = marked;
+    return y.view_as(y);
+  }
+  static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
+    const at::NoGradGuard no_gradient;
+    for (const at::Tensor& tensor : ctx->saved_data["marked"].toTensorVector()) (void)handle_of(tensor);
+    return {gradients[0], {}};
+  }
+};
+
 at::Tensor linked_to_handles(const at::Tensor& y, const tensor_list& handles) {
   if (!at::GradMode::is_enabled() || handles.empty()) return y;
   return Link::apply(y, at::TensorList(handles));
@@ -70,10 +88,13 @@ at::Tensor linked(const at::Tensor& y, at::TensorList to) {
     return with_tangent(linked(primal, primals), linked(tangent.defined() ? tangent : at::zeros_like(primal), all));
   }
   if (!at::GradMode::is_enabled()) return y;
-  tensor_list handles;
-  for (const at::Tensor& tensor : primals)
+  tensor_list handles, marked;
+  for (const at::Tensor& tensor : primals) {
     if (tensor.requires_grad()) handles.push_back(handle_of(tensor));
-  return linked_to_handles(y, handles);
+    if (is_intercepted(tensor)) marked.push_back(tensor.detach());
+  }
+  const at::Tensor made = linked_to_handles(y, handles);
+  return marked.empty() || !made.requires_grad() ? made : ReadAgain::apply(made, marked);
 }
 
 }  // namespace adjoin::nn

@@ -58,7 +58,8 @@ struct Way {
   std::vector<std::pair<size_t, c10::IValue>> arguments = {};  ///< this worker's, such as the sizes of its piece
   /// Runs in place of the operation, on arguments with the pieces that are read, and returns the pieces that are made.
   std::function<std::vector<at::Tensor>(Arguments arguments)> kernel = {};
-  double work = 0;  ///< elements that a worker computes
+  double work = 0;             ///< elements that a worker computes
+  bool is_everywhere = false;  ///< the kernel makes one tensor, and ranks outside the grid take part in it
 };
 
 /// Returns the ways, from which the one of least cost is taken, the first of equals; none where it has no rule for these arguments.
@@ -79,6 +80,7 @@ Table reduction_rules();
 Table row_rules();
 Table layer_rules();
 Table random_rules();
+Table recurrent_rules();
 std::vector<Way> pointwise(const Operation& operation);
 
 struct Known {
@@ -117,6 +119,12 @@ Layout reshaped(const Layout& layout, std::vector<int64_t> shape, const std::vec
 /// x with the mask of the next random operation of the step, of which this worker has the piece of a layout. Throws: InvalidArgument
 /// where no step was begun
 at::Tensor dropped(const at::Tensor& x, const Layout& layout, double p, const std::string& name, GlobalGrid& home);
+/// A random operation as one that draws from a generator which has the same numbers on all workers of a grid: by the step and the
+/// number of random operations since it began. Changes the arguments on the stack accordingly; none where it takes no generator.
+std::optional<c10::OperatorHandle> with_generator(const c10::OperatorHandle& handle, torch::jit::Stack& stack,
+                                                  GlobalGrid& home);
+/// Carries out a random operation on plain tensors so that all workers draw the same (DrawsAlike).
+void draw_alike(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 /// One way, which reads each operand as it lies.
 std::vector<Way> as_it_lies(const Operation& operation, std::vector<Layout> makes);
 

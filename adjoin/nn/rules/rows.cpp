@@ -184,7 +184,7 @@ std::vector<Way> class_loss(const Operation& operation) {
     options.reduction(torch::kMean);
   else
     options.reduction(torch::kSum);
-  Way way{.reads = {scores, targets}, .makes = {one}};
+  Way way{.reads = {scores, targets}, .makes = {one}, .is_everywhere = true};
   auto layer = std::make_shared<CrossEntropyLossImpl>(options, operation.home.grid);
   way.kernel = [layer, scores, targets, grid = operation.home.grid](Arguments arguments) {
     return std::vector<at::Tensor>{

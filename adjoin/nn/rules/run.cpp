@@ -1,5 +1,4 @@
 #include <ATen/autocast_mode.h>
-#include <ATen/ops/empty.h>
 #include <c10/core/AutogradState.h>
 #include <c10/util/ScopeExit.h>
 
@@ -7,7 +6,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/nn/distributed/linked.hpp"
-#include "adjoin/nn/rules/operation.hpp"
+#include "adjoin/nn/rules/call.hpp"
 #include "adjoin/nn/rules/prepared.hpp"
 
 namespace adjoin::nn::rules {
@@ -16,16 +15,20 @@ namespace {
 /// Operations that return a number, which all workers need.
 const std::set<std::string> kOfNumbers{"aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero"};
 
-/// A tensor without dims and gradient is a number, which all have.
-bool is_number(const at::Tensor& tensor) {
-  return !is_global(tensor) && tensor.dim() == 0 && !tensor.requires_grad();
+bool is_composite(const c10::OperatorHandle& handle) {
+  return handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+}
+/// The parts of a composite operation come here one by one.
+void run_parts(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
+  handle.redispatchBoxed(below_intercepted(keys), stack);
 }
 
 /// One call of an operator whose arguments are on the stack.
 class Call {
  public:
-  Call(const c10::OperatorHandle& handle, Stack* stack)
+  Call(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack)
       : handle_(handle),
+        keys_(keys),
         schema_(handle.schema()),
         stack_(*stack),
         count_(schema_.arguments().size()),
@@ -51,18 +54,39 @@ class Call {
       require(!self_.defined() || !is_trained_leaf(self_), [&] {
         return schema_.name() + ": expected no leaf that requires a gradient, as it would be written in place";
       });
-      require(!self_.defined() || !is_global(self_) || !piece_of(self_).copied, [&] {
-        return schema_.name() +
-               ": expected a tensor of its own memory, got a view that is a copy here, as its elements had to move; "
-               "clone it first, or write to what it is a view of";
-      });
+      if (self_.defined() && is_global(self_)) {
+        auto& copied = piece_of(self_).copied;
+        require(!copied || copied->of.unique(), [&] {
+          return schema_.name() +
+                 ": expected a tensor of its own memory, got a view that is a copy here, as its elements had to move; "
+                 "clone it first, or write to what it is a view of";
+        });
+        copied.reset();  // nothing else has the memory of which it is a view
+      }
     }
   }
 
   void run(const Known* known) {
+    const bool all_come = c10::impl::tls_is_dispatch_key_included(kIntercepted);
+    c10::impl::tls_set_dispatch_key_included(kIntercepted, false);  // what runs on pieces need not come here
+    const auto end = c10::make_scope_exit([&] {
+      c10::impl::tls_set_dispatch_key_included(kIntercepted, all_come);
+      if (self_.defined() && is_global(self_)) note_write(self_);  // also where it fails
+    });
+    if (find_way(known)) return;
+    if (is_composite(handle_)) {
+      c10::impl::tls_set_dispatch_key_included(kIntercepted, all_come);
+      return run_parts(handle_, keys_, &stack_);
+    }
+    gather();
+  }
+
+ private:
+  /// Carries it out by its rule; false where it has none for these arguments.
+  bool find_way(const Known* known) {
     if (known == nullptr || (self_.defined() && !is_global(self_))) {
       sum_up_self();
-      return gather();
+      return false;
     }
     Key key(schema_);
     for (size_t i = 0; i < count_; ++i)
@@ -70,21 +94,22 @@ class Call {
     Cache& cache = cache_of(*home_);
     auto found = cache.find(key);
     if (found == cache.end()) found = cache.emplace(std::move(key), prepared(known->rule)).first;
-    if (!found->second.way) return sum_up_self() ? run(known) : gather();
+    if (!found->second.way) return sum_up_self() && find_way(known);
     carry_out(found->second, known->is_product);
+    return true;
   }
 
   /// Computes with whole tensors on all workers.
   void gather() {
-    require(!draws(),
-            [&] { return schema_.name() + ": there is no rule for it, and workers would draw unlike numbers"; });
-    tell();
+    const bool draws = this->draws(), reads = !draws || reads_elements();
+    if (reads) tell();
     if (!home_->grid.has_me()) {
       require(!kOfNumbers.contains(schema_.name()) && (!self_.defined() || is_global(self_)), [&] {
         return schema_.name() + ": expected a rank of the grid " + home_->grid.shape().to_string() +
                ", as it asks for elements; others have none";
       });
-      return run_elsewhere(nullptr, std::nullopt);
+      if (draws) ++home_->drawn;
+      return run_elsewhere(handle_, stack_, nullptr, std::nullopt, self_, home_);
     }
     const c10::IValue viewed = is_view() ? argument(0) : c10::IValue();
     bool copies = false;
@@ -94,15 +119,25 @@ class Call {
     }
     for (size_t i = 0; i < count_; ++i)
       if (!(i == 0 && self_.defined() && !is_global(self_)))
-        replace(i, [&](const at::Tensor& tensor) {
-          const at::Tensor all = whole(tensor);
+        replace(argument(i), [&](const at::Tensor& tensor) {
+          const at::Tensor all = reads ? whole(tensor) : at::empty(tensor.sizes(), tensor.options());
+          note_statistics(i, tensor, all, home_->everywhere(tensor.sizes().vec()));
           return i == 0 && self_.defined() ? all.view_as(all)
                                            : all;  // so that only values of a piece can change, not its sizes
         });
     const at::Tensor self = self_;
-    handle_.callBoxed(&stack_);
+    if (draws) {
+      const auto taking = with_generator(handle_, stack_, *home_);
+      require(taking.has_value(),
+              [&] { return schema_.name() + ": there is no rule for it, and workers would draw unlike numbers"; });
+      taking->callBoxed(&stack_);
+    } else {
+      handle_.callBoxed(&stack_);
+    }
+    keep_statistics();
     if (self.defined() && !is_global(self)) return;
     if (self.defined()) {
+      note_write(self);
       const GlobalPiece& piece = piece_of(self);
       const at::Tensor result = stack_[first_].toTensor(), local = read_piece(self);
       const Layout from = home_->everywhere(result.sizes().vec());
@@ -114,12 +149,26 @@ class Call {
       return;
     }
     for (size_t i = first_; i < stack_.size(); ++i)
-      replace(i - first_, [&](const at::Tensor& tensor) {
+      replace(stack_[i], [&](const at::Tensor& tensor) {
         return view_of(viewed, copies, global(tensor, home_->everywhere(tensor.sizes().vec()), home_));
       });
   }
 
- private:
+  /// Running statistics, to which an operation writes though its schema does not say so.
+  void note_statistics(size_t i, const at::Tensor& tensor, const at::Tensor& read, const Layout& layout) {
+    if (schema_.name().ends_with("_norm") && schema_.arguments()[i].name().starts_with("running_"))
+      statistics_.push_back({tensor, read, layout});
+  }
+  /// Takes back those that had to move.
+  void keep_statistics() {
+    const at::NoGradGuard no_gradient;
+    for (const auto& [tensor, read, layout] : statistics_) {
+      const at::Tensor own = is_global(tensor) ? read_piece(tensor) : tensor;
+      const Layout to = is_global(tensor) ? piece_of(tensor).layout : home_->everywhere(tensor.sizes().vec());
+      if (!read.is_alias_of(own)) own.copy_(home_->move_between(layout, to)(read));
+    }
+  }
+
   c10::IValue& argument(size_t i) { return stack_[first_ + i]; }
   bool writes(size_t i) const {
     const c10::AliasInfo* alias = schema_.arguments()[i].alias_info();
@@ -132,24 +181,11 @@ class Call {
     return schema_.name() != "aten::scaled_dot_product_attention" || stack_[first_ + 4].toDouble() != 0;
   }
 
-  /// Replaces each tensor of an argument.
-  template <class Make>
-  void replace(size_t i, const Make& make) {
-    c10::IValue& value = argument(i);
-    if (value.isTensor()) {
-      if (value.toTensor().defined()) value = make(value.toTensor());
-    } else if (value.isTensorList()) {
-      std::vector<at::Tensor> tensors = value.toTensorVector();
-      for (at::Tensor& tensor : tensors)
-        if (tensor.defined()) tensor = make(tensor);
-      value = std::move(tensors);
-    } else if (value.isList() && value.toList().elementType()->kind() == c10::TypeKind::OptionalType) {
-      c10::List<std::optional<at::Tensor>> tensors;
-      for (const c10::IValue& item : value.toListRef())
-        tensors.push_back(item.isTensor() && item.toTensor().defined() ? std::optional(make(item.toTensor()))
-                                                                       : std::nullopt);
-      value = std::move(tensors);
-    }
+  /// Whether it needs more of its operands than their sizes, where it draws.
+  bool reads_elements() {
+    int tensors = 0;
+    for (size_t i = 0; i < count_; ++i) for_each_tensor(argument(i), [&](const at::Tensor&) { ++tensors; });
+    return tensors > 1 || !(self_.defined() || schema_.name().ends_with("_like"));
   }
 
   /// Takes the sums of a tensor that is to be written where they are open. Returns whether there were any.
@@ -217,19 +253,20 @@ class Call {
   void carry_out(const Prepared& prepared, bool is_product) {
     const Way& way = *prepared.way;
     const std::optional<at::ScalarType> type = is_product ? autocast_type() : std::nullopt;
-    if (!home_->grid.has_me()) return run_elsewhere(&way, type);
+    if (!home_->grid.has_me()) return run_elsewhere(handle_, stack_, &way, type, self_, home_);
     const bool links = prepared.links && !self_.defined() && schema_.returns()[0].alias_info() == nullptr;
     const c10::IValue viewed = is_view() ? argument(0) : c10::IValue();
     std::vector<at::Tensor> pieces;  // where they are needed
     size_t operand = 0;
     for (size_t i = 0; i < count_; ++i)
-      replace(i, [&](const at::Tensor& tensor) {
+      replace(argument(i), [&](const at::Tensor& tensor) {
         if (is_number(tensor)) return tensor;
         const Layout& read = way.reads[operand++];
         const bool casts = type && tensor.scalar_type() == at::kFloat;
         const bool stays = !casts && is_global(tensor) && piece_of(tensor).layout.id() == read.id();
         at::Tensor piece = stays ? read_piece(tensor) : moved(tensor, read, *home_, casts ? type : std::nullopt);
         if (links) pieces.push_back(piece);
+        note_statistics(i, tensor, piece, read);
         return piece;
       });
     for (const auto& [place, value] : way.arguments) argument(place) = value;
@@ -239,9 +276,10 @@ class Call {
     const auto end = c10::make_scope_exit([&] { autograd.set_view_replay_enabled(replayed); });
     if (prepared.links && is_view()) autograd.set_view_replay_enabled(true);
     if (way.kernel)
-      put(way.kernel(Arguments(&stack_[first_], count_)));
+      put(way.kernel(Arguments(&stack_[first_], count_)), schema_, stack_);
     else
       handle_.callBoxed(&stack_);
+    keep_statistics();
     if (self_.defined()) {
       was_written(self_, stack_[first_].toTensor());
       stack_[first_] = self_;
@@ -249,7 +287,7 @@ class Call {
     }
     size_t result = 0;
     for (size_t i = first_; i < stack_.size(); ++i)
-      replace(i - first_, [&](const at::Tensor& local) {
+      replace(stack_[i], [&](const at::Tensor& local) {
         const size_t here = result++;
         require(here < way.makes.size() && local.sizes() == prepared.shapes[here], [&] {
           return schema_.name() + ": its rule expects a piece of shape " +
@@ -264,40 +302,17 @@ class Call {
       });
   }
 
-  /// What a rank outside the grid has of the results: no elements. LibTorch finds their sizes and types on tensors without memory.
-  void run_elsewhere(const Way* way, std::optional<at::ScalarType> type) {
-    std::vector<at::Tensor> pieces;
-    for (size_t i = 0; i < count_; ++i)
-      replace(i, [&](const at::Tensor& tensor) {
-        const bool casts = type && tensor.scalar_type() == at::kFloat;
-        if (!is_number(tensor)) pieces.push_back(moved(tensor, home_->everywhere(tensor.sizes().vec()), *home_));
-        return at::empty(tensor.sizes(), at::TensorOptions(casts ? *type : tensor.scalar_type()).device(at::kMeta));
-      });
-    handle_.callBoxed(&stack_);
-    const auto here = [&](const at::Tensor& meta) {
-      const at::Tensor none = at::empty({0}, meta.options().device(pieces.front().device()));
-      return none.is_floating_point() ? linked(none, pieces) : none;
-    };
-    if (self_.defined()) {
-      if (is_global(self_)) was_written(self_, here(self_));
-      stack_[first_] = self_;
-      return;
-    }
-    size_t result = 0;
-    for (size_t i = first_; i < stack_.size(); ++i)
-      replace(i - first_, [&](const at::Tensor& meta) {
-        return global(here(meta), way != nullptr ? way->makes[result++] : home_->everywhere(meta.sizes().vec()), home_);
-      });
-  }
-
   /// Whether LibTorch's result has the memory of the first argument.
   bool is_view() const {
     return !schema_.returns().empty() && schema_.returns()[0].alias_info() != nullptr && !self_.defined();
   }
   /// Says of a result that is a copy here, or a view of one, what it would be a view of.
-  static at::Tensor view_of(const c10::IValue& viewed, bool copies, at::Tensor result) {
+  at::Tensor view_of(const c10::IValue& viewed, bool copies, at::Tensor result) const {
     if (!viewed.isTensor() || !is_global(viewed.toTensor())) return result;
     const GlobalPiece& from = piece_of(viewed.toTensor());
+    const bool records = c10::GradMode::is_enabled(), is_alias = piece_of(result).local.is_alias_of(from.local);
+    if (is_alias && !copies && (records || viewed.toTensor().requires_grad() || from.views))
+      set_view(result, viewed.toTensor(), /*is_in_graph=*/records && schema_.name() != "aten::detach");
     if (from.copied) {
       piece_of(result).copied = from.copied;
     } else if (copies) {
@@ -305,15 +320,6 @@ class Call {
       piece_of(result).copied = {memory, memory.current_version()};
     }
     return result;
-  }
-
-  /// Puts the results of a kernel in the place of the arguments.
-  void put(std::vector<at::Tensor> results) {
-    torch::jit::drop(stack_, count_);
-    if (schema_.returns().size() == 1 && schema_.returns()[0].type()->kind() == c10::TypeKind::ListType)
-      stack_.emplace_back(std::move(results));
-    else
-      for (at::Tensor& result : results) stack_.emplace_back(std::move(result));
   }
 
   static std::optional<at::ScalarType> autocast_type() {
@@ -338,11 +344,17 @@ class Call {
   }
 
   const c10::OperatorHandle& handle_;
+  const c10::DispatchKeySet keys_;
   const c10::FunctionSchema& schema_;
   Stack& stack_;
   const size_t count_, first_;
   std::shared_ptr<GlobalGrid> home_;
   at::Tensor self_;  // that is written in place
+  struct Statistics {
+    at::Tensor tensor, read;
+    Layout layout;
+  };
+  std::vector<Statistics> statistics_;
 };
 
 /// Computes what an operation writes to `out`, and copies it there. Returns false for one that has no other form.
@@ -363,17 +375,13 @@ bool carry_out_to(const c10::OperatorHandle& handle, Stack* stack) {
 void carry_out(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
   if (carry_out_to(handle, stack)) return;
   const Known* known = known_rule(handle);
-  if (known == nullptr && handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) {
-    // Its parts come here one by one.
-    handle.redispatchBoxed(below_intercepted(keys), stack);
-    return;
-  }
+  if (known == nullptr && is_composite(handle)) return run_parts(handle, keys, stack);
   if (known == nullptr && handle.schema().name().starts_with("aten::_foreach_")) {
     // LibTorch's kernel for CPUs calls the operation of each tensor, with its gradient.
     handle.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
     return;
   }
-  Call(handle, stack).run(known);
+  Call(handle, keys, stack).run(known);
 }
 
 }  // namespace
@@ -382,4 +390,5 @@ void carry_out(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stac
 
 /// The linker is told to request this name (CMakeLists.txt), so that every program that links adjoin contains it.
 extern "C" const bool adjoin_rules_are_known;
-const bool adjoin_rules_are_known = (adjoin::set_global_operations(adjoin::nn::rules::carry_out), true);
+const bool adjoin_rules_are_known =
+    (adjoin::set_global_operations(adjoin::nn::rules::carry_out, adjoin::nn::rules::draw_alike), true);

@@ -52,11 +52,39 @@ TEST(RulesOfLayers, pool_and_upsample) {
   });
 }
 
+TEST(RulesOfLayers, recur) {
+  const auto of_both_ways = [](const Tensors& x) {
+    const auto [y, h, c] = at::lstm(x[0], at::TensorList{x[1], x[2]}, {x[3], x[4], x[5], x[6], x[3], x[4], x[6], x[5]},
+                                    true, 1, 0, true, true, false);
+    return y * c.sum() + h.tanh().sum();
+  };
+  const auto of_two_layers = [](const Tensors& x) {
+    const auto [y, h] = at::gru(x[0], x[1], {x[2], x[3], x[4], x[4]}, false, 2, 0, true, false, true);
+    return y.tanh() * h.sum();
+  };
+  expect_all_as_plain({
+      {"lstm both ways", of_both_ways, {{4, 3, 5}, {2, 3, 2}, {2, 3, 2}, {8, 5}, {8, 2}, {8}, {8}}},
+      {"gru of two layers", of_two_layers, {{3, 4, 2}, {2, 3, 2}, {6, 2}, {6, 2}, {6, 2}}},
+      {"rnn",
+       [](const Tensors& x) {
+         return std::get<0>(at::rnn_tanh(x[0], x[1], {x[2], x[3]}, false, 1, 0, true, false, false));
+       },
+       {{4, 3, 5}, {1, 3, 2}, {2, 5}, {2, 2}}},
+  });
+}
+
 TEST(RulesOfLayers, normalise) {
   expect_all_as_plain({
       {"batch_norm",
        [](const Tensors& x) { return at::batch_norm(x[0], x[1], x[2], {}, {}, true, 0.1, 1e-3, false).tanh(); },
        {{4, 3, 5}, {3}, {3}}},
+      {"batch_norm that keeps statistics",
+       [](const Tensors& x) {
+         const at::Tensor mean = x[3].detach() * 1, variance = x[4].detach().square() + 1;
+         const at::Tensor y = at::batch_norm(x[0], x[1], x[2], mean, variance, true, 0.3, 1e-3, false);
+         return y.tanh() + (mean + variance.sin()).view({3, 1});
+       },
+       {{4, 3, 5}, {3}, {3}, {3}, {3}}},
       {"batch_norm by statistics",
        [](const Tensors& x) {
          return at::batch_norm(x[0], x[1], x[2], x[3].detach(), x[4].detach().square() + 1, false, 0.1, 1e-3, false);

@@ -125,6 +125,18 @@ TEST(GlobalLeaves, pass_through_functions_of_users) {
     const auto second = torch::autograd::grad({first[0].square().sum()}, {x[0], x[1]});
     return Tensors{y, first[0], first[1], second[0], second[1]};
   });
+  expect_same("of what was written through a view", {{4, 5}, {5}}, [](const Tensors& x) {
+    const at::Tensor y = at::zeros_like(x[0]);
+    y.slice(0, 1, 3).copy_(x[0].slice(0, 1, 3));
+    EXPECT_TRUE(y.requires_grad());
+    Cubed::apply(y, x[1]).sum().backward();
+    const at::Tensor first = x[0].grad().clone();
+    const at::Tensor z = x[0] * 2;
+    z.transpose(0, 1).mul_(x[0].t());
+    z.backward(at::ones({4, 5}, at::kDouble));
+    x[0].detach().mul_(0.5);
+    return Tensors{first, x[0].grad(), x[1].grad(), x[0] * 2};
+  });
   expect_same("that saved what was written through a view", {{4, 5}, {5}}, [](const Tensors& x) {
     const at::Tensor y = x[0] * 1.5, z = Cubed::apply(y, x[1]);
     {
@@ -133,6 +145,44 @@ TEST(GlobalLeaves, pass_through_functions_of_users) {
     }
     EXPECT_THROW(z.sum().backward(), std::exception);
     return Tensors{z};
+  });
+}
+
+/// Doubles in place.
+struct DoubledInPlace : torch::autograd::Function<DoubledInPlace> {
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, at::Tensor x) {
+    ctx->mark_dirty({x});
+    return x.mul_(2);
+  }
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext*, torch::autograd::tensor_list dy) {
+    return {dy[0] * 2};
+  }
+};
+
+TEST(GlobalLeaves, lead_to_by_all_views_of_what_one_wrote) {
+  expect_same("as a root", {{4, 5}, {5}}, [](const Tensors& x) {
+    const at::Tensor y = x[0] * 2, a = y.transpose(0, 1), b = y.unsqueeze(0), c = b.transpose(1, 2);
+    a.mul_(x[1].unsqueeze(1));
+    Tensors made = torch::autograd::grad({b}, {x[0], x[1]}, {at::arange(20, at::kDouble).view({1, 4, 5})}, true);
+    c.mul_(3);
+    const auto of_y = torch::autograd::grad({y.sum()}, {x[0], x[1]}, {}, true);
+    const auto of_a = torch::autograd::grad({a}, {x[0]}, {at::arange(20, at::kDouble).view({5, 4})}, true);
+    made.insert(made.end(), {of_y[0], of_y[1], of_a[0], a, b, c, y});
+    return made;
+  });
+  expect_same("in a function of the user", {{4, 5}, {5}}, [](const Tensors& x) {
+    const at::Tensor y = at::zeros_like(x[0]), a = y.transpose(0, 1), b = y.unsqueeze(0), none = y.detach();
+    a.add_(x[0].t());
+    none.mul_(2);  // a change of values that gradients do not see
+    y.mul_(x[1]);
+    EXPECT_TRUE(a.requires_grad() && !none.requires_grad());
+    Cubed::apply(a.t(), x[1]).sum().backward();
+    return Tensors{x[0].grad(), x[1].grad(), y, none};
+  });
+  expect_same("written by a function of the user", {{4, 5}}, [](const Tensors& x) {
+    at::Tensor y = x[0] * 3, made = DoubledInPlace::apply(y);
+    (made * y).sum().backward();
+    return Tensors{x[0].grad(), y};
   });
 }
 
@@ -259,11 +309,15 @@ TEST(GlobalLeaves, refuse_what_would_be_wrong) {
     expect([&] { (void)x.storage(); }, "storage");
     expect([&] { std::ostringstream() << x; }, "this is a piece of a global tensor");
     expect([&] { at::Tensor(x).add_(1); }, "aten::add_: expected no leaf");
+    expect([&] { x.slice(0, 0, 2).add_(1); }, "aten::add_: expected no leaf");
+    const at::Tensor doubled = x * 2, view = doubled.t();
+    (void)DoubledInPlace::apply(doubled);
+    expect([&] { (void)(view + 1); }, "expected memory that operations of LibTorch alone wrote");
     expect([&] { (void)(x + y); }, "aten::add: expected global tensors on one grid");
     expect([&] { (void)local_of(plain); }, "local_of: expected a global tensor");
-    expect([&] { (void)at::rand_like(z); }, "aten::rand_like: there is no rule");
+    expect([&] { (void)at::rand_like(z); }, "aten::rand_like: expected a step");
     at::Tensor dropped = z.detach().clone();
-    expect([&] { at::dropout_(dropped, 0.5, true); }, "workers would draw unlike");
+    expect([&] { at::dropout_(dropped, 0.5, true); }, "aten::bernoulli_: expected a step");
     expect([&] { (void)at::rrelu(z, 0.1, 0.3, true); }, "aten::rrelu_with_noise");
     expect([&] { (void)at::Tensor(z).unsqueeze_(0); }, "cannot be resized");
     expect([&] { (void)at::scaled_dot_product_attention(z, z, z, {}, 0.5); }, "expected a step by which to draw");
