@@ -3,6 +3,7 @@
 #include <torch/library.h>
 
 #include <atomic>
+#include <utility>
 
 #include "adjoin/base/error.hpp"
 
@@ -10,6 +11,7 @@ namespace adjoin {
 namespace {
 
 std::atomic<CarryOut> global_operations = nullptr;
+thread_local const InterceptAll::Work* all_operations = nullptr;
 
 bool has_global(const torch::jit::Stack& stack, size_t arguments) {
   bool any = false;
@@ -20,7 +22,9 @@ bool has_global(const torch::jit::Stack& stack, size_t arguments) {
 
 /// Each operation with a tensor that has the key comes here first.
 void intercept(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  if (!has_global(*stack, operation.schema().arguments().size())) return carry_out_marked(operation, keys, stack);
+  if (!has_global(*stack, operation.schema().arguments().size()))
+    return all_operations != nullptr ? (*all_operations)(operation, keys, stack)
+                                     : carry_out_marked(operation, keys, stack);
   const CarryOut carry_out = global_operations;
   require(carry_out != nullptr, "an operation on a global tensor: expected a program that is linked with adjoin's nn");
   carry_out(operation, keys, stack);
@@ -34,6 +38,13 @@ TORCH_LIBRARY_IMPL(_, DeferredInit, library) {
 
 void set_global_operations(CarryOut carry_out) {
   global_operations = carry_out;
+}
+
+InterceptAll::InterceptAll(Work carry_out) : carry_out_(std::move(carry_out)), before_(all_operations) {
+  all_operations = &carry_out_;
+}
+InterceptAll::~InterceptAll() {
+  all_operations = before_;
 }
 
 c10::DispatchKeySet below_intercepted(c10::DispatchKeySet keys) {

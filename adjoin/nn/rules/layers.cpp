@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "adjoin/nn/distributed/batch_norm.hpp"
 #include "adjoin/nn/distributed/conv.hpp"
@@ -113,6 +114,36 @@ ConvGeometry geometry_of(const Operation& operation, bool transposed) {
   return geometry;
 }
 
+/// The products that a worker computes: for each element of the result, or of x where it is transposed, those of a row of the weight.
+double products(const Way& way, bool transposed) {
+  double count = 1;
+  const auto multiply = [&](const Layout& layout, size_t first) {
+    for (size_t dim = first; dim < layout.cuts().size(); ++dim)
+      count *= static_cast<double>(std::ranges::max(layout.cuts()[dim].split.sizes()));
+  };
+  multiply(transposed ? way.reads[0] : way.makes[0], 0);
+  multiply(way.reads[1], 1);
+  return count;
+}
+
+/// The halo of x, and the sum where the weight's inputs are cut.
+std::vector<std::pair<Layout, Layout>> moves_of(const ConvGeometry& geometry, const Layout& x, const Layout& made,
+                                                const Layout& weight, size_t channels) {
+  std::vector<Window> windows(channels + 1);
+  windows.insert(windows.end(), geometry.windows.begin(), geometry.windows.end());
+  std::vector<int64_t> shape = made.shape(), from(shape.size());
+  shape[channels] = geometry.in_channels;
+  std::iota(from.begin(), from.end(), 0);
+  from[channels] = -1;
+  Layout outputs = reshaped(made, shape, from), summands = made;
+  const std::vector<std::string>&of_rows = weight.cuts()[0].axes, &of_columns = weight.cuts()[1].axes;
+  for (const std::string& axis : geometry.is_transposed() ? of_columns : of_rows)
+    outputs = outputs.with_kind(axis, Kind::copied);
+  for (const std::string& axis : geometry.is_transposed() ? of_rows : of_columns)
+    summands = summands.with_kind(axis, Kind::partial);
+  return {{x, plan_halo(x.shape(), outputs, windows, geometry.padding).fetched}, {summands, made}};
+}
+
 std::vector<Way> convolution(const Operation& operation) {
   const Operand *x = operation.operand(0), *w = operation.operand(1), *bias = operation.operand(2);
   if (x == nullptr || w == nullptr || !operation.arguments[4].isList()) return {};
@@ -142,6 +173,7 @@ std::vector<Way> convolution(const Operation& operation) {
       labels.summands.insert(2);
     }
     std::vector<Way> ways = labelled(labels, operation);
+    for (Way& way : ways) way.work = products(way, transposed);
     // LibTorch's convolution of nothing has no second derivatives, and without input channels no outputs.
     std::erase_if(ways, [&](const Way& way) {
       return std::ranges::any_of(way.reads,
@@ -164,6 +196,8 @@ std::vector<Way> convolution(const Operation& operation) {
       operation.home.grid);
   Way way{.reads = {read, layer->weight()}, .makes = {made}};
   if (bias != nullptr) way.reads.push_back(layer->bias());
+  way.work = products(way, transposed);
+  way.moves = moves_of(geometry, read, made, way.reads[1], channels);
   way.kernel = [layer, read, grid = operation.home.grid](Arguments arguments) {
     const at::Tensor b = arguments[2].isNone() ? at::Tensor() : arguments[2].toTensor();
     return std::vector<at::Tensor>{(*layer)({arguments[0].toTensor(), read, grid}, arguments[1].toTensor(), b).local};

@@ -29,6 +29,24 @@ const Known* known_rule(const c10::OperatorHandle& handle) {
   return handle.hasTag(at::Tag::pointwise) && !draws ? &elementwise : nullptr;
 }
 
+std::optional<Way> least_way(const Operation& operation, Rule rule) {
+  const auto writes_where_it_lies = [&](const Way& way) {
+    return way.reads[0] == operation.operands[0].layout && way.makes[0] == way.reads[0];
+  };
+  std::optional<Way> best;
+  double least = 0;
+  for (Way& way : rule(operation)) {
+    if (operation.is_in_place && !writes_where_it_lies(way)) continue;
+    double cost = kComputed * way.work;
+    for (size_t i = 0; i < operation.operands.size(); ++i)
+      if (!operation.operands[i].is_constant) cost += GlobalMove::cost(operation.operands[i].layout, way.reads[i]);
+    if (best && cost >= least) continue;
+    best = std::move(way);
+    least = cost;
+  }
+  return best;
+}
+
 const Operand* Operation::operand(size_t argument) const {
   for (const Operand& operand : operands)
     if (operand.argument == argument) return &operand;

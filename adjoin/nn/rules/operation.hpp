@@ -13,6 +13,7 @@
 
 #include "adjoin/movement/global_tensor.hpp"
 #include "adjoin/nn/distributed/route.hpp"
+#include "adjoin/nn/rules/cost.hpp"
 #include "adjoin/partition/layout.hpp"
 
 // How an operation of LibTorch runs on global tensors. A rule says which ways there are, each with the layouts that it reads and
@@ -59,6 +60,8 @@ struct Way {
   /// Runs in place of the operation, on arguments with the pieces that are read, and returns the pieces that are made.
   std::function<std::vector<at::Tensor>(Arguments arguments)> kernel = {};
   double work = 0;  ///< elements that a worker computes
+  /// Moves that the kernel makes itself, where they are large: halos. They are the same whichever way is taken.
+  std::vector<std::pair<Layout, Layout>> moves = {};
 };
 
 /// Returns the ways, from which the one of least cost is taken, the first of equals; none where it has no rule for these arguments.
@@ -80,6 +83,9 @@ Table row_rules();
 Table layer_rules();
 Table random_rules();
 std::vector<Way> pointwise(const Operation& operation);
+
+/// The way of a rule that costs least, by the elements that move and are computed; none where it has none.
+std::optional<Way> least_way(const Operation& operation, Rule rule);
 
 struct Known {
   Rule rule = nullptr;

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "adjoin/nn/rules/cost.hpp"
+#include "adjoin/nn/rules/noted.hpp"
+#include "adjoin/nn/rules/operation.hpp"
+
+namespace adjoin::nn::rules {
+
+/// What noted operations cost in layouts of the tensors that they began with. Each operation runs as it would on workers: by the way that
+/// the rule and the layouts of its operands give. A result that no operation reads may stay cut, but its sums are taken.
+class Estimate {
+ public:
+  Estimate(Noted noted, const Grid& grid, MoveCost move);
+
+  const Noted& noted() const { return noted_; }
+  /// Layouts are numbered, equal ones alike.
+  using Number = int;
+  static constexpr Number kPlain = -1;  ///< of a tensor that is not global
+  Number number_of(const Layout& layout);
+  /// The cost where value i, one that the code began with, has the layout begin[i]: infinite where an operation is refused in
+  /// these layouts.
+  Cost of(const std::vector<Number>& begin);
+
+ private:
+  /// How a call runs on operands of these layouts.
+  struct Run {
+    bool is_refused = false;
+    std::optional<Number> self;  // the layout of the tensor that it writes, whose sum is taken first
+    std::vector<Number> reads, makes;
+    std::vector<std::pair<Number, Number>> within;  // moves of the kernel
+    double work = 0;
+  };
+  const Run& run_of(const NotedCall& call, const std::vector<Number>& lies);
+  Run found(const NotedCall& call, const std::vector<Number>& lies);
+  double moved(Number from, Number to, int64_t element_bytes);
+  /// The axes along which a weight's gradient is a summand on each worker, after a use in the layout `read`.
+  std::vector<std::string> open_after(const Layout& weight, const Layout& read) const;
+
+  const Noted noted_;
+  std::vector<bool> is_read_;  // by value
+  const std::shared_ptr<GlobalGrid> home_;
+  const MoveCost move_;
+  std::vector<Layout> layouts_;
+  std::map<std::vector<Number>, Run> runs_;
+  std::map<std::tuple<Number, Number, int64_t>, double> moves_;
+};
+
+}  // namespace adjoin::nn::rules
