@@ -33,9 +33,9 @@ Estimate::Estimate(Noted noted, const Grid& grid, MoveCost move)
 }
 
 Estimate::Number Estimate::number_of(const Layout& layout) {
-  const auto found = std::ranges::find(layouts_, layout);
-  if (found == layouts_.end()) layouts_.push_back(layout);
-  return static_cast<Number>(found - layouts_.begin());
+  const auto place = std::ranges::find(layouts_, layout) - layouts_.begin();
+  if (place == std::ssize(layouts_)) layouts_.push_back(layout);
+  return static_cast<Number>(place);
 }
 
 double Estimate::moved(Number from, Number to, int64_t element_bytes) {
@@ -81,12 +81,17 @@ Estimate::Run Estimate::found(const NotedCall& call, const std::vector<Number>& 
     run.self = number_of(self = summed(self));
     if (known != nullptr) way = least_way(operation, known->rule);
   }
-  if (!way) {  // gathered
+  if (!way) {  // gathered, and all workers compute it
     way.emplace();
-    for (const Operand& operand : operation.operands)
-      way->reads.push_back(operand.is_constant ? operand.layout : home_->everywhere(operand.layout.shape()));
+    Operation whole = operation;
+    for (Operand& operand : whole.operands) {
+      operand.layout = home_->everywhere(operand.layout.shape());
+      way->reads.push_back(operand.layout);
+    }
     for (const NotedCall::Result& result : call.results)
       way->makes.push_back(run.self ? operation.operands[0].layout : home_->everywhere(result.shape));
+    const std::optional<Way> all = known == nullptr ? std::nullopt : least_way(whole, known->rule);
+    if (all) way->work = all->work;
   }
   for (const Layout& read : way->reads) run.reads.push_back(number_of(read));
   for (const Layout& make : way->makes) run.makes.push_back(number_of(make));

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "adjoin/nn/rules/operation.hpp"
+#include "adjoin/partition/without_dims.hpp"
 
 namespace adjoin::nn::rules {
 namespace {
@@ -201,6 +202,12 @@ Layout whole_along(const Layout& layout, const std::vector<int64_t>& dims) {
   std::iota(from.begin(), from.end(), 0);
   for (const int64_t dim : dims) from[static_cast<size_t>(dim)] = -1;
   return reshaped(layout, layout.shape(), from);
+}
+
+std::vector<std::pair<Layout, Layout>> sums_over(const Layout& x, const std::vector<int64_t>& dims) {
+  const Layout summands = without_dims(x, dims, Kind::partial), sums = nn::summed(summands);
+  if (summands == sums) return {};
+  return std::vector(4, std::pair(summands, sums));
 }
 
 std::vector<Way> as_it_lies(const Operation& operation, std::vector<Layout> makes) {

@@ -328,7 +328,10 @@ std::vector<Way> batch_norm(const Operation& operation) {
                                                         .features = x->layout.shape()[1],
                                                         .eps = operation.arguments[7].toDouble()},
                                     LayerLayouts{.output = [read](const auto&) { return read; }}, operation.home.grid);
-  Way way{.reads = {read}, .makes = {read}};
+  std::vector<int64_t> reduced(static_cast<size_t>(dims) - 1);
+  std::iota(reduced.begin(), reduced.end(), 1);
+  reduced[0] = 0;  // all but the channels
+  Way way{.reads = {read}, .makes = {read}, .moves = sums_over(read, reduced)};
   for (size_t i = 1; i < operation.operands.size(); ++i) way.reads.push_back(layer->weight());
   way.kernel = [layer, read, grid = operation.home.grid](Arguments arguments) {
     const auto tensor = [&](size_t i) { return arguments[i].isNone() ? at::Tensor() : arguments[i].toTensor(); };
@@ -343,15 +346,18 @@ std::vector<Way> batch_norm(const Operation& operation) {
   return {std::move(way)};
 }
 
-/// A norm of each sample over dims that workers have parts of.
-std::vector<Way> sample_norm(const Operation& operation, SampleNormGeometry geometry, size_t weight, size_t bias) {
+/// A norm over the dims from `rows` on, of which workers have parts.
+std::vector<Way> sample_norm(const Operation& operation, SampleNormGeometry geometry, size_t rows, size_t weight,
+                             size_t bias) {
   const Layout x = summed(operation.operands[0].layout);
   for (size_t i = 1; i < operation.operands.size(); ++i)
     for (const Layout::Cut& cut : operation.operands[i].layout.cuts())
       if (!cut.axes.empty()) return {};
   auto layer = std::make_shared<SampleNorm>(std::move(geometry), LayerLayouts{.output = [x](const auto&) { return x; }},
                                             operation.home.grid);
-  Way way{.reads = {x}, .makes = {x}};
+  std::vector<int64_t> reduced(static_cast<size_t>(x.dims()) - rows);
+  std::iota(reduced.begin(), reduced.end(), static_cast<int64_t>(rows));
+  Way way{.reads = {x}, .makes = {x}, .moves = sums_over(x, reduced)};
   for (size_t i = 1; i < operation.operands.size(); ++i) way.reads.push_back(layer->weight());
   way.kernel = [layer, x, weight, bias, grid = operation.home.grid](Arguments arguments) {
     const auto tensor = [&](size_t i) {
@@ -372,7 +378,7 @@ std::vector<Way> group_norm(const Operation& operation) {
                         .shape = {x.shape()[1]},
                         .groups = operation.integer(1),
                         .eps = operation.arguments[4].toDouble()},
-                       /*weight=*/2, /*bias=*/3);
+                       /*rows=*/1, /*weight=*/2, /*bias=*/3);
   Labels labels{.operands = {numbered(x.dims())}, .results = {numbered(x.dims())}};
   for (size_t dim = 1; dim < dims; ++dim) labels.whole.insert(static_cast<int>(dim));
   for (size_t i = 1; i < operation.operands.size(); ++i) labels.operands.push_back({1});
@@ -390,7 +396,7 @@ std::vector<Way> layer_norm(const Operation& operation) {
                                  .shape = shape,
                                  .eps = operation.arguments[centred ? 4 : 3].toOptional<double>(),
                                  .centred = centred},
-                                /*weight=*/2, centred ? 3 : 0);
+                                static_cast<size_t>(dims - of_norm), /*weight=*/2, centred ? 3 : 0);
         !ways.empty())
       return ways;
   const std::vector<int> x = numbered(dims), last(x.end() - of_norm, x.end());

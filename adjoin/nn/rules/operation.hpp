@@ -60,7 +60,7 @@ struct Way {
   /// Runs in place of the operation, on arguments with the pieces that are read, and returns the pieces that are made.
   std::function<std::vector<at::Tensor>(Arguments arguments)> kernel = {};
   double work = 0;  ///< elements that a worker computes
-  /// Moves that the kernel makes itself, where they are large: halos. They are the same whichever way is taken.
+  /// Moves that the kernel makes itself: halos, statistics. They count in estimates, not in the choice.
   std::vector<std::pair<Layout, Layout>> moves = {};
 };
 
@@ -123,6 +123,8 @@ Layout reshaped(const Layout& layout, std::vector<int64_t> shape, const std::vec
 /// x with the mask of the next random operation of the step, of which this worker has the piece of a layout. Throws: InvalidArgument
 /// where no step was begun
 at::Tensor dropped(const at::Tensor& x, const Layout& layout, double p, const std::string& name, GlobalGrid& home);
+/// The moves of two sums over dims of x, forward and back: none where these dims are whole.
+std::vector<std::pair<Layout, Layout>> sums_over(const Layout& x, const std::vector<int64_t>& dims);
 /// One way, which reads each operand as it lies.
 std::vector<Way> as_it_lies(const Operation& operation, std::vector<Layout> makes);
 
