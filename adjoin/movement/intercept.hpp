@@ -37,7 +37,8 @@ void set_global_operations(CarryOut carry_out);
 /// make tensors.
 class InterceptAll : NotCopied {
  public:
-  using Work = std::function<void(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack)>;
+  using Work =
+      std::function<void(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack)>;
   explicit InterceptAll(Work carry_out);
   ~InterceptAll();
 

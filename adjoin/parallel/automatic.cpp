@@ -28,7 +28,7 @@ Grid silent(const GridShape& shape) {
 }
 
 nn::rules::Noted noted(const std::vector<NamedTensor>& named, const std::vector<at::Tensor>& inputs,
-            const std::function<void()>& code) {
+                       const std::function<void()>& code) {
   std::vector<at::Tensor> tensors;
   for (const NamedTensor& tensor : named) {
     require(!is_intercepted(tensor.tensor), [&] {
@@ -235,7 +235,8 @@ Cost CutSearch::cost(const Cuts& cuts) {
 std::string to_string(const Cuts& cuts) {
   std::string text = "{.weights = {";
   for (size_t i = 0; i < cuts.weights.size(); ++i)
-    text += (i > 0 ? ",\n             " : "") + ("{\"" + cuts.weights[i].first) + "\", \"" + cuts.weights[i].second + "\"}";
+    text +=
+        (i > 0 ? ",\n             " : "") + ("{\"" + cuts.weights[i].first) + "\", \"" + cuts.weights[i].second + "\"}";
   text += "},\n .inputs = {";
   for (size_t i = 0; i < cuts.inputs.size(); ++i) text += (i > 0 ? ", \"" : "\"") + cuts.inputs[i] + "\"";
   return text + "}}\n";

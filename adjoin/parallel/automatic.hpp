@@ -72,7 +72,9 @@ Cuts automatic(const std::shared_ptr<Module>& module, const GridShape& grid, Aut
     if constexpr (std::is_convertible_v<decltype(input), at::Tensor>) inputs.push_back(input);
   };
   (add(example), ...);
-  return CutSearch(tensors_of(*module), grid, inputs, [&] { module->forward(example...); }, std::move(options)).best();
+  return CutSearch(
+             tensors_of(*module), grid, inputs, [&] { module->forward(example...); }, std::move(options))
+      .best();
 }
 
 /// As it is written in C++, to be read, edited and given to distribute:

@@ -60,8 +60,8 @@ struct UNet : nn::Module {
 
 struct ResidualBlockImpl : nn::Module {
   ResidualBlockImpl(int64_t in, int64_t out, int64_t stride)
-      : first(register_module("first",
-                              nn::Conv2d(nn::Conv2dOptions(in, out, 3).stride(stride).padding(1).bias(false)))),
+      : first(
+            register_module("first", nn::Conv2d(nn::Conv2dOptions(in, out, 3).stride(stride).padding(1).bias(false)))),
         norm1(register_module("norm1", nn::BatchNorm2d(out))),
         second(register_module("second", nn::Conv2d(nn::Conv2dOptions(out, out, 3).padding(1).bias(false)))),
         norm2(register_module("norm2", nn::BatchNorm2d(out))) {
@@ -84,9 +84,9 @@ struct ResNet : nn::Module {
   explicit ResNet(int64_t width = 4)
       : stem(register_module("stem", nn::Conv2d(nn::Conv2dOptions(3, width, 3).padding(1).bias(false)))),
         norm(register_module("norm", nn::BatchNorm2d(width))),
-        blocks(register_module("blocks", nn::Sequential(ResidualBlock(width, width, 1), ResidualBlock(width, width, 1),
-                                                        ResidualBlock(width, 2 * width, 2),
-                                                        ResidualBlock(2 * width, 2 * width, 1)))),
+        blocks(register_module(
+            "blocks", nn::Sequential(ResidualBlock(width, width, 1), ResidualBlock(width, width, 1),
+                                     ResidualBlock(width, 2 * width, 2), ResidualBlock(2 * width, 2 * width, 1)))),
         classes(register_module("classes", nn::Linear(2 * width, 10))) {}
   at::Tensor forward(const at::Tensor& x) {
     const at::Tensor y = blocks->forward(norm(stem(x)).relu_());
@@ -110,11 +110,12 @@ at::Tensor ids() {
 at::Tensor pictures(int64_t channels) {
   return (at::arange(2 * channels * 16 * 12, at::kDouble) * 0.3).sin().view({2, channels, 16, 12});
 }
-const std::vector<std::pair<std::string, CutText>> kMegatron{{"embedding.*", "words over tp"},
-                                                             {"blocks.*.attention.qkv.*", "outputs over tp in 3 parts by 4"},
-                                                             {"blocks.*.attention.out.*", "inputs over tp by 4"},
-                                                             {"blocks.*.up.*", "outputs over tp"},
-                                                             {"blocks.*.down.*", "inputs over tp"}};
+const std::vector<std::pair<std::string, CutText>> kMegatron{
+    {"embedding.*", "words over tp"},
+    {"blocks.*.attention.qkv.*", "outputs over tp in 3 parts by 4"},
+    {"blocks.*.attention.out.*", "inputs over tp by 4"},
+    {"blocks.*.up.*", "outputs over tp"},
+    {"blocks.*.down.*", "inputs over tp"}};
 const std::vector<CutText> kSpace{"", "dim 2 over x", "samples over x"};
 
 /// What a module computes from its input, for one worker and many.
@@ -128,8 +129,8 @@ struct Trial {
 };
 template <class Module>
 CutSearch search_of(const Trial<Module>& trial, const std::shared_ptr<Module>& module) {
-  return CutSearch(tensors_of(*module), GridShape(trial.axes), {trial.input}, [&] { module->forward(trial.input); },
-                   trial.options);
+  return CutSearch(
+      tensors_of(*module), GridShape(trial.axes), {trial.input}, [&] { module->forward(trial.input); }, trial.options);
 }
 
 /// Automatic cuts cost no more than those by hand, and move no more.
@@ -166,14 +167,26 @@ void expect_as_on_one_worker(const Trial<Module>& trial, const Communicator& wor
 }
 
 Trial<example::DecoderImpl> of_decoder(int tp, int dp = 1) {
-  Trial<example::DecoderImpl> trial{decoder, ids(), {{"dp", dp}, {"tp", tp}}, {.inputs = {{"samples over dp"}}, .weights_over = {"tp"}}, {kMegatron, {"samples over dp"}}};
+  Trial<example::DecoderImpl> trial{decoder,
+                                    ids(),
+                                    {{"dp", dp}, {"tp", tp}},
+                                    {.inputs = {{"samples over dp"}}, .weights_over = {"tp"}},
+                                    {kMegatron, {"samples over dp"}}};
   return trial;
 }
 Trial<UNet> of_unet(int workers) {
-  return {[] { return filled(std::make_shared<UNet>()); }, pictures(1), {{"x", workers}}, {.inputs = {{"", "dim 2 over x"}}}, {{}, {"dim 2 over x"}}};
+  return {[] { return filled(std::make_shared<UNet>()); },
+          pictures(1),
+          {{"x", workers}},
+          {.inputs = {{"", "dim 2 over x"}}},
+          {{}, {"dim 2 over x"}}};
 }
 Trial<ResNet> of_resnet(int workers) {
-  return {[] { return filled(std::make_shared<ResNet>()); }, pictures(3), {{"x", workers}}, {.inputs = {{"", "dim 2 over x", "samples over x"}}}, {{}, {workers == 2 ? "samples over x" : "dim 2 over x"}}};
+  return {[] { return filled(std::make_shared<ResNet>()); },
+          pictures(3),
+          {{"x", workers}},
+          {.inputs = {{"", "dim 2 over x", "samples over x"}}},
+          {{}, {workers == 2 ? "samples over x" : "dim 2 over x"}}};
 }
 
 TEST(Automatic, finds_pairs_heads_and_the_vocabulary_of_a_transformer) {
@@ -238,7 +251,10 @@ TEST(Automatic, sends_no_more_than_cuts_by_hand) {
 // ---- against all cuts of a few weights
 
 struct Mlp : nn::Module {
-  Mlp() : a(register_module("a", nn::Linear(12, 30))), b(register_module("b", nn::Linear(30, 8))), c(register_module("c", nn::Linear(8, 40))) {}
+  Mlp()
+      : a(register_module("a", nn::Linear(12, 30))),
+        b(register_module("b", nn::Linear(30, 8))),
+        c(register_module("c", nn::Linear(8, 40))) {}
   at::Tensor forward(const at::Tensor& x) { return c(at::gelu(b(a(x).relu()))).sum(); }
   nn::Linear a, b, c;
 };
@@ -271,7 +287,8 @@ struct Branches : nn::Module {
   nn::Linear first, left, right, joined;
 };
 struct Words : nn::Module {
-  Words() : words(register_module("words", nn::Embedding(100, 16))), inner(register_module("inner", nn::Linear(16, 16))) {}
+  Words()
+      : words(register_module("words", nn::Embedding(100, 16))), inner(register_module("inner", nn::Linear(16, 16))) {}
   at::Tensor forward(const at::Tensor& x) { return at::linear(inner(words(x)), words->weight); }
   nn::Embedding words;
   nn::Linear inner;
@@ -322,7 +339,8 @@ TEST(Automatic, finds_the_least_of_all_cuts_of_a_few_weights) {
   const at::Tensor rows = at::zeros({3, 5, 24}, at::kDouble);
   const std::vector<CutText> texts{"", "outputs over tp", "inputs over tp"};
   expect_least_of_all<Mlp>(at::zeros({9, 12}, at::kDouble), {"a", "b", "c"}, texts, {"", "samples over tp"});
-  expect_least_of_all<Attention>(rows, {"q", "k", "v", "out", "norm"}, {"", "outputs over tp by 4", "inputs over tp by 4"},
+  expect_least_of_all<Attention>(rows, {"q", "k", "v", "out", "norm"},
+                                 {"", "outputs over tp by 4", "inputs over tp by 4"},
                                  {"", "samples over tp", "tokens over tp"});
   expect_least_of_all<Branches>(at::zeros({7, 16}, at::kDouble), {"first", "left", "right", "joined"}, texts);
   expect_least_of_all<Words>(at::arange(12).view({3, 4}), {"words", "inner"}, texts, {"", "samples over tp"});
@@ -353,17 +371,28 @@ TEST(Automatic, takes_the_cost_of_a_move) {
 TEST(Automatic, says_what_it_cannot_do) {
   const GridShape grid({{"tp", 2}});
   const auto module = decoder();
-  EXPECT_THAT(thrown_by<InvalidArgument>([&] { automatic(module, grid, {}, at::zeros({2, 3}, at::kDouble)); }), HasSubstr("a module that computes the example"));
-  EXPECT_THAT(thrown_by<InvalidArgument>([&] { automatic(module, GridShape(std::vector<GridShape::Axis>{}), {}, ids()); }), HasSubstr("a grid with an axis"));
-  EXPECT_THAT(thrown_by<InvalidArgument>([&] { automatic(module, grid, {.weights_over = {"dp"}}, ids()); }), HasSubstr("dp"));
-  EXPECT_THAT(thrown_by<InvalidArgument>([&] { automatic(module, grid, {.inputs = {{""}, {""}}}, ids()); }), HasSubstr("at most the 1 inputs"));
+  EXPECT_THAT(thrown_by<InvalidArgument>([&] {
+                automatic(module, grid, {}, at::zeros({2, 3}, at::kDouble));
+              }),
+              HasSubstr("a module that computes the example"));
+  EXPECT_THAT(
+      thrown_by<InvalidArgument>([&] { automatic(module, GridShape(std::vector<GridShape::Axis>{}), {}, ids()); }),
+      HasSubstr("a grid with an axis"));
+  EXPECT_THAT(thrown_by<InvalidArgument>([&] { automatic(module, grid, {.weights_over = {"dp"}}, ids()); }),
+              HasSubstr("dp"));
+  EXPECT_THAT(thrown_by<InvalidArgument>([&] {
+                automatic(module, grid, {.inputs = {{""}, {""}}}, ids());
+              }),
+              HasSubstr("at most the 1 inputs"));
   for_each_world({1}, [&](const Communicator& world) {
     const Grid one(world, {{"tp", 1}});
     const at::Tensor x = global({ids(), Layout(one.shape(), {4, 8}), one});
-    EXPECT_THAT(thrown_by<InvalidArgument>([&] { automatic(module, grid, {}, x); }), HasSubstr("input 0, which is global"));
+    EXPECT_THAT(thrown_by<InvalidArgument>([&] { automatic(module, grid, {}, x); }),
+                HasSubstr("input 0, which is global"));
     const auto other = decoder();
     distribute(other, one, {});
-    EXPECT_THAT(thrown_by<InvalidArgument>([&] { automatic(other, grid, {}, ids()); }), HasSubstr("embedding.weight, which is global"));
+    EXPECT_THAT(thrown_by<InvalidArgument>([&] { automatic(other, grid, {}, ids()); }),
+                HasSubstr("embedding.weight, which is global"));
   });
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
@@ -27,6 +26,7 @@ double bytes_sent(const Layout& from, const Layout& to, int64_t element_bytes) {
 
 Estimate::Estimate(Noted noted, const Grid& grid, MoveCost move)
     : noted_(std::move(noted)), is_read_(noted_.values), home_(global_grid(grid)), move_(std::move(move)) {
+  require(grid.shape().axes().size() <= Axes().size(), "automatic: expected a grid of at most 16 axes");
   for (const NotedCall& call : noted_.calls)
     for (const NotedCall::Operand& operand : call.operands)
       if (operand.value) is_read_[*operand.value] = true;
@@ -44,7 +44,7 @@ double Estimate::moved(Number from, Number to, int64_t element_bytes) {
   if (const auto found = moves_.find(key); found != moves_.end()) return found->second;
   double cost = kRefused;
   try {
-    cost = move_(layouts_[static_cast<size_t>(from)], layouts_[static_cast<size_t>(to)], element_bytes);
+    cost = move_(layout(from), layout(to), element_bytes);
   } catch (const InvalidArgument&) {  // no move between these
   }
   return moves_.emplace(key, cost).first->second;
@@ -69,8 +69,7 @@ Estimate::Run Estimate::found(const NotedCall& call, const std::vector<Number>& 
   for (size_t i = 0; i < lies.size(); ++i) {
     const bool is_plain = lies[i] == kPlain;
     operation.operands.push_back(
-        {is_plain ? home_->everywhere(call.operands[i].shape) : layouts_[static_cast<size_t>(lies[i])],
-         call.operands[i].argument, is_plain});
+        {is_plain ? home_->everywhere(call.operands[i].shape) : layout(lies[i]), call.operands[i].argument, is_plain});
   }
   const Known* known = known_rule(call.handle);
   const bool writes_plain = call.is_in_place && lies[0] == kPlain;
@@ -104,22 +103,48 @@ Estimate::Run Estimate::found(const NotedCall& call, const std::vector<Number>& 
   return run;
 }
 
-std::vector<std::string> Estimate::open_after(const Layout& weight, const Layout& read) const {
-  const std::vector<std::string> copied = weight.axes(Kind::copied);
-  Layout used = weight;  // as the first reader of a leaf has it, where no element moves
-  std::vector<std::string> still;
-  for (const std::string& axis : copied)
-    if (read.kind(axis) == Kind::replicated)
-      used = used.with_kind(axis, Kind::replicated);
+Estimate::Number Estimate::sum_of(Number number) {
+  if (const auto found = sums_.find(number); found != sums_.end()) return found->second;
+  const Number sum = number_of(summed(layout(number)));
+  return sums_.emplace(number, sum).first->second;
+}
+
+Estimate::Axes Estimate::open_after(Number weight, Number read) {
+  const auto [found, is_new] = open_.try_emplace({weight, read});
+  if (!is_new) return found->second;
+  Layout used = layout(weight);  // as an operation has it where no element moves
+  Axes copied, still;
+  const std::vector<GridShape::Axis>& axes = used.grid().axes();
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (used.kind(axes[i].name) != Kind::copied) continue;
+    copied.set(i);
+    if (layout(read).kind(axes[i].name) == Kind::replicated)
+      used = used.with_kind(axes[i].name, Kind::replicated);
     else
-      still.push_back(axis);
-  return used == read ? still : copied;
+      still.set(i);
+  }
+  return found->second = used == layout(read) ? still : copied;
+}
+
+double Estimate::summed_gradient(Number weight, const Axes& open, int64_t element_bytes) {
+  if (open.none()) return 0;
+  const auto key = std::pair(weight, open.to_ulong());
+  if (!gradients_.contains(key)) {
+    Layout gradient = layout(weight);
+    const std::vector<GridShape::Axis>& axes = gradient.grid().axes();
+    for (size_t i = 0; i < axes.size(); ++i)
+      if (gradient.kind(axes[i].name) == Kind::copied)
+        gradient = gradient.with_kind(axes[i].name, open[i] ? Kind::partial : Kind::replicated);
+    gradients_[key] = number_of(gradient);
+  }
+  const Number gradient = gradients_[key];
+  return moved(gradient, sum_of(gradient), element_bytes);
 }
 
 Cost Estimate::of(const std::vector<Number>& begin) {
   Cost cost;
   std::vector<Number> lies(noted_.values, kPlain), moved_to(noted_.values, kPlain), operands;
-  std::vector<std::set<std::string>> open(noted_.gradient_bytes.size());
+  std::vector<Axes> open(noted_.gradient_bytes.size());
   std::ranges::copy(begin, lies.begin());
   for (const NotedCall& call : noted_.calls) {
     operands.clear();
@@ -138,10 +163,9 @@ Cost Estimate::of(const std::vector<Number>& begin) {
         from = *run.self;
       }
       const bool is_leaf = value < open.size() && noted_.gradient_bytes[value] > 0;
-      if (is_leaf)
-        for (std::string& axis : open_after(layouts_[static_cast<size_t>(from)], layouts_[static_cast<size_t>(run.reads[i])]))
-          open[value].insert(std::move(axis));
-      if (run.reads[i] == from || run.reads[i] == moved_to[value]) continue;  // several that read it alike cost one move
+      if (is_leaf) open[value] |= open_after(from, run.reads[i]);
+      if (run.reads[i] == from || run.reads[i] == moved_to[value])
+        continue;  // several that read it alike cost one move
       cost.moved += moved(from, run.reads[i], bytes);
       if (!is_leaf) moved_to[value] = run.reads[i];
     }
@@ -152,16 +176,9 @@ Cost Estimate::of(const std::vector<Number>& begin) {
     for (const auto& [from, to] : run.within) cost.moved += moved(from, to, bytes);
     for (size_t i = 0; i < run.makes.size(); ++i)
       if (!is_read_[call.results[i].value])
-        cost.moved += moved(run.makes[i], number_of(summed(layouts_[static_cast<size_t>(run.makes[i])])),
-                            call.results[i].element_bytes);
+        cost.moved += moved(run.makes[i], sum_of(run.makes[i]), call.results[i].element_bytes);
   }
-  for (size_t i = 0; i < open.size(); ++i) {
-    if (open[i].empty()) continue;
-    Layout gradient = layouts_[static_cast<size_t>(begin[i])];
-    for (const std::string& axis : gradient.axes(Kind::copied))
-      gradient = gradient.with_kind(axis, open[i].contains(axis) ? Kind::partial : Kind::replicated);
-    cost.moved += moved(number_of(gradient), number_of(summed(gradient)), noted_.gradient_bytes[i]);
-  }
+  for (size_t i = 0; i < open.size(); ++i) cost.moved += summed_gradient(begin[i], open[i], noted_.gradient_bytes[i]);
   return cost;
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 
+#include <bitset>
 #include <map>
 #include <memory>
 #include <optional>
-#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -41,15 +41,25 @@ class Estimate {
   const Run& run_of(const NotedCall& call, const std::vector<Number>& lies);
   Run found(const NotedCall& call, const std::vector<Number>& lies);
   double moved(Number from, Number to, int64_t element_bytes);
+  /// Of a layout, with sums taken.
+  Number sum_of(Number number);
+  using Axes = std::bitset<16>;  // in the grid's order
   /// The axes along which a weight's gradient is a summand on each worker, after a use in the layout `read`.
-  std::vector<std::string> open_after(const Layout& weight, const Layout& read) const;
+  Axes open_after(Number weight, Number read);
+  /// The cost of the sum of a weight's gradient that is open along these axes after all uses.
+  double summed_gradient(Number weight, const Axes& open, int64_t element_bytes);
+  const Layout& layout(Number number) const { return layouts_[static_cast<size_t>(number)]; }
 
   const Noted noted_;
   std::vector<bool> is_read_;  // by value
   const std::shared_ptr<GlobalGrid> home_;
   const MoveCost move_;
   std::vector<Layout> layouts_;
+  // What was found before.
   std::map<std::vector<Number>, Run> runs_;
+  std::map<Number, Number> sums_;
+  std::map<std::pair<Number, Number>, Axes> open_;
+  std::map<std::pair<Number, unsigned long>, Number> gradients_;
   std::map<std::tuple<Number, Number, int64_t>, double> moves_;
 };
 
