@@ -210,6 +210,23 @@ std::vector<std::pair<Layout, Layout>> sums_over(const Layout& x, const std::vec
   return std::vector(4, std::pair(summands, sums));
 }
 
+std::vector<Way> without_empty_calls(std::vector<Way> ways, const Operation& operation) {
+  for (Way& way : ways) {
+    const std::vector<int64_t> shape = way.makes[0].shape_on(operation.home.rank);
+    if (std::ranges::find(shape, 0) != shape.end())
+      way.kernel = [shape](Arguments arguments) {
+        return std::vector<at::Tensor>{arguments[0].toTensor().new_zeros(shape)};
+      };
+  }
+  return ways;
+}
+
+bool is_cut_in(const Layout& layout, size_t first, size_t end) {
+  return std::any_of(layout.cuts().begin() + static_cast<ptrdiff_t>(first),
+                     layout.cuts().begin() + static_cast<ptrdiff_t>(end),
+                     [](const Layout::Cut& cut) { return !cut.axes.empty(); });
+}
+
 std::vector<Way> as_it_lies(const Operation& operation, std::vector<Layout> makes) {
   Way way;
   for (const Operand& operand : operation.operands) way.reads.push_back(operand.layout);

@@ -81,6 +81,7 @@ Table part_rules();
 Table reduction_rules();
 Table row_rules();
 Table layer_rules();
+Table norm_rules();
 Table random_rules();
 std::vector<Way> pointwise(const Operation& operation);
 
@@ -116,6 +117,8 @@ std::vector<int> numbered(int64_t dims, int first = 0);
 std::vector<int> broadcast_labels(const std::vector<int64_t>& dims, const std::vector<int64_t>& shape,
                                   const std::vector<int>& labels);
 bool is_cut(const Layout& layout, int64_t dim);
+/// Whether some of the dims [first, end) is cut.
+bool is_cut_in(const Layout& layout, size_t first, size_t end);
 /// The layout in which some dims are whole: replicated along the axes that cut them.
 Layout whole_along(const Layout& layout, const std::vector<int64_t>& dims);
 /// The same kinds and, for each dim of the new shape, the cut of dim `from[dim]`, or none for -1.
@@ -125,6 +128,8 @@ Layout reshaped(const Layout& layout, std::vector<int64_t> shape, const std::vec
 at::Tensor dropped(const at::Tensor& x, const Layout& layout, double p, const std::string& name, GlobalGrid& home);
 /// The moves of two sums over dims of x, forward and back: none where these dims are whole.
 std::vector<std::pair<Layout, Layout>> sums_over(const Layout& x, const std::vector<int64_t>& dims);
+/// The ways, in which a worker whose result has no elements does not call LibTorch, some of whose operations fail then.
+std::vector<Way> without_empty_calls(std::vector<Way> ways, const Operation& operation);
 /// One way, which reads each operand as it lies.
 std::vector<Way> as_it_lies(const Operation& operation, std::vector<Layout> makes);
 
