@@ -162,6 +162,7 @@ class CutSearch::State {
       } catch (const InvalidArgument&) {
         continue;  // some tensor does not divide into these parts
       }
+      if (std::ranges::find(layers.layouts, layouts) != layers.layouts.end()) continue;  // another text for the same
       layers.texts.push_back(text);
       layers.layouts.push_back(std::move(layouts));
     }

@@ -47,14 +47,14 @@ std::vector<DimChoice> DimChoices::of(int64_t size) const {
       for (const int64_t unit : units->second)
         if (unit > 1 && unit < size / parts) choices.push_back({parts, unit});
   };
+  add_units(1);
+  choices.push_back({});
   if (const auto parts = parts_.find(size); parts != parts_.end())
     for (const int64_t count : parts->second) {
       if (count < 2 || count >= size) continue;
       add_units(count);
       choices.push_back({count, 1});
     }
-  add_units(1);
-  choices.push_back({});
   return choices;
 }
 

@@ -18,7 +18,7 @@ struct DimChoice {
 class DimChoices {
  public:
   explicit DimChoices(const nn::rules::Noted& noted);
-  /// Those with parts and units first, which are taken where all cost the same.
+  /// In the order in which they are taken where they cost the same: one part before several, units before none.
   std::vector<DimChoice> of(int64_t size) const;
 
  private:

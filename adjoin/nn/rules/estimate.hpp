@@ -52,7 +52,7 @@ class Estimate {
 
   const Noted noted_;
   std::vector<bool> is_read_;  // by value
-  const std::shared_ptr<GlobalGrid> home_;
+  const std::shared_ptr<GlobalGrid> home_;  // its own: no tensor is on it
   const MoveCost move_;
   std::vector<Layout> layouts_;
   // What was found before.
