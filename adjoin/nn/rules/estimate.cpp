@@ -25,7 +25,10 @@ double bytes_sent(const Layout& from, const Layout& to, int64_t element_bytes) {
 }
 
 Estimate::Estimate(Noted noted, const Grid& grid, MoveCost move)
-    : noted_(std::move(noted)), is_read_(noted_.values), home_(std::make_shared<GlobalGrid>(grid)), move_(std::move(move)) {
+    : noted_(std::move(noted)),
+      is_read_(noted_.values),
+      home_(std::make_shared<GlobalGrid>(grid)),
+      move_(std::move(move)) {
   require(grid.shape().axes().size() <= Axes().size(), "automatic: expected a grid of at most 16 axes");
   for (const NotedCall& call : noted_.calls)
     for (const NotedCall::Operand& operand : call.operands)

@@ -51,7 +51,7 @@ class Estimate {
   const Layout& layout(Number number) const { return layouts_[static_cast<size_t>(number)]; }
 
   const Noted noted_;
-  std::vector<bool> is_read_;  // by value
+  std::vector<bool> is_read_;               // by value
   const std::shared_ptr<GlobalGrid> home_;  // its own: no tensor is on it
   const MoveCost move_;
   std::vector<Layout> layouts_;
