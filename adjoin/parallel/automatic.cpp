@@ -88,7 +88,7 @@ class CutSearch::State {
       : tensors_(std::move(tensors)),
         grid_(grid),
         options_(std::move(options)),
-        estimate_(noted(tensors_, inputs, code), silent(grid), options_.move) {
+        estimate_(noted(tensors_, inputs, code), silent(grid), options_.move, options_.computed) {
     require(options_.inputs.size() <= inputs.size(), [&] {
       return "automatic: expected cuts of at most the " + std::to_string(inputs.size()) +
              " inputs of the example, got " + std::to_string(options_.inputs.size());
@@ -183,7 +183,7 @@ class CutSearch::State {
     for (size_t i = 0; i < layers_.size(); ++i)
       for (size_t tensor = 0; tensor < layers_[i].tensors.size(); ++tensor)
         begin_[layers_[i].tensors[tensor]] = layers_[i].layouts[choices[i]][tensor];
-    return estimate_.of(begin_).total();
+    return estimate_.of(begin_).total;
   }
 
   /// Changes the cuts of so many layers together to those of least cost. False where none costs less.

@@ -18,8 +18,10 @@ struct AutomaticOptions {
   std::vector<std::vector<CutText>> inputs = {};
   /// The axes over which weights may be cut. None: all of the grid.
   std::vector<std::string> weights_over = {};
-  /// What a move costs, forward and back. Another unit than bytes is that of computing too.
+  /// What a move costs, forward and back: its bytes, or times that were measured.
   nn::rules::MoveCost move = nn::rules::bytes_sent;
+  /// What a byte that is computed forward costs, in the same unit.
+  double computed = nn::rules::kComputed;
 };
 
 /// A search for the cuts of a module's weights and inputs.
@@ -28,8 +30,8 @@ struct AutomaticOptions {
 ///
 ///     bytes moved, forward and back, with the sums of gradients over copies  +  0.1 x bytes computed forward,
 ///
-/// both of the worker that has most: that of the choice between ways of an operation. A product of two numbers counts as a number that is
-/// computed. Without the second summand nothing would be cut: with everything whole no byte moves.
+/// both of the worker that has most: the cost by which a way to run an operation is chosen. Each product of two numbers counts as a number
+/// that is computed. Without the second summand, most weights would stay whole, as then the least moves.
 ///
 /// Weights of a layer are cut by one text, and so are layers whose names differ in numbers alone, if their shapes are equal. From several
 /// beginnings, the one layer whose other cut helps most changes, or two that are used near each other, until none helps. It is not a
@@ -37,8 +39,9 @@ struct AutomaticOptions {
 class CutSearch {
  public:
   /// `code` computes, with these tensors and inputs, what one step computes forward; with its loss, if that is to count. It runs once.
-  /// Throws: InvalidArgument for tensors or inputs that are global or marked already, for a grid without an axis of two workers over
-  ///         which something may be cut, for code that fails; and as cut_layout
+  /// Over axes of one worker nothing is cut.
+  /// Throws: InvalidArgument for tensors or inputs that are global or marked already, for a grid without axes or options that name
+  ///         others, for code that fails; and as cut_layout
   CutSearch(std::vector<NamedTensor> tensors, const GridShape& grid, const std::vector<at::Tensor>& inputs,
             const std::function<void()>& code, AutomaticOptions options = {});
 

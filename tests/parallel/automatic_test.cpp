@@ -116,7 +116,6 @@ const std::vector<std::pair<std::string, CutText>> kMegatron{
     {"blocks.*.attention.out.*", "inputs over tp by 4"},
     {"blocks.*.up.*", "outputs over tp"},
     {"blocks.*.down.*", "inputs over tp"}};
-/// What a module computes from its input, for one worker and many.
 template <class Module>
 struct Trial {
   std::function<std::shared_ptr<Module>()> make;
@@ -134,7 +133,7 @@ void expect_no_more_than_by_hand(const Trial<Module>& trial) {
   const Cuts found = search.best();
   SCOPED_TRACE(to_string(found) + GridShape(trial.axes).to_string());
   const auto cost = search.cost(found), by_hand = search.cost(trial.by_hand);
-  EXPECT_LE(cost.total(), by_hand.total() * (1 + 1e-9));
+  EXPECT_LE(cost.total, by_hand.total * (1 + 1e-9));
   EXPECT_LE(cost.moved, by_hand.moved * (1 + 1e-9));
 }
 
@@ -160,12 +159,11 @@ void expect_as_on_one_worker(const Trial<Module>& trial, const Communicator& wor
 }
 
 Trial<example::DecoderImpl> of_decoder(int tp, int dp = 1) {
-  Trial<example::DecoderImpl> trial{decoder,
-                                    ids(),
-                                    {{"dp", dp}, {"tp", tp}},
-                                    {.inputs = {{"samples over dp"}}, .weights_over = {"tp"}},
-                                    {kMegatron, {"samples over dp"}}};
-  return trial;
+  return {decoder,
+          ids(),
+          {{"dp", dp}, {"tp", tp}},
+          {.inputs = {{"samples over dp"}}, .weights_over = {"tp"}},
+          {kMegatron, {"samples over dp"}}};
 }
 Trial<UNet> of_unet(int workers) {
   return {[] { return filled(std::make_shared<UNet>()); },
@@ -242,7 +240,7 @@ TEST(Automatic, estimates_what_is_sent_and_sends_no_more_than_cuts_by_hand) {
       return traffic->bytes;
     };
     EXPECT_LE(bytes_of_step(search.best()), bytes_of_step(trial.by_hand));
-    bytes_of_step({});  // weights that are whole: sums of gradients
+    bytes_of_step({});
   });
 }
 
@@ -322,14 +320,14 @@ void expect_least_of_all(const at::Tensor& input, const std::vector<std::string>
           cuts.weights.emplace_back(layers[i] + ".*", texts[rest % texts.size()]);
         double cost = least;
         try {
-          cost = search.cost(cuts).total();
+          cost = search.cost(cuts).total;
         } catch (const InvalidArgument&) {  // refused
         }
         if (cost >= least) continue;
         least = cost;
         best = cuts;
       }
-    EXPECT_LE(search.cost(found).total(), least * (1 + 1e-9)) << to_string(found) << to_string(best);
+    EXPECT_LE(search.cost(found).total, least * (1 + 1e-9)) << to_string(found) << to_string(best);
   }
 }
 
@@ -354,6 +352,11 @@ TEST(Automatic, leaves_the_module_as_it_is) {
   }
   for (const auto& item : module->named_buffers()) EXPECT_TRUE(item.value().equal(same->named_buffers()[item.key()]));
   EXPECT_TRUE(module->forward(pictures(1)).equal(same->forward(pictures(1))));
+  const auto numbers = [] { return at::globalContext().defaultGenerator(at::kCPU).get_state(); };
+  const auto drops = std::make_shared<example::DecoderImpl>(example::DecoderOptions{kWords, 1, kHidden, kHeads});
+  const at::Tensor before = numbers();
+  automatic(drops, GridShape({{"x", 4}}), {}, ids());
+  EXPECT_TRUE(numbers().equal(before));
 }
 
 TEST(Automatic, takes_the_cost_of_a_move) {

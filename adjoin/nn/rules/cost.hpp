@@ -18,7 +18,7 @@ constexpr double kComputed = 0.1;
 struct Cost {
   double moved = 0;     ///< of all moves: those of operations, and the sums of weights' gradients over copies
   double computed = 0;  ///< bytes of the elements that a worker computes forward, the most of all workers
-  double total() const { return moved + kComputed * computed; }
+  double total = 0;     ///< what is minimised: `moved`, and what computing these bytes costs
 };
 
 }  // namespace adjoin::nn::rules

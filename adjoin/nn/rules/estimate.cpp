@@ -24,11 +24,12 @@ double bytes_sent(const Layout& from, const Layout& to, int64_t element_bytes) {
   return GlobalMove::cost(from, to) * static_cast<double>(element_bytes);
 }
 
-Estimate::Estimate(Noted noted, const Grid& grid, MoveCost move)
+Estimate::Estimate(Noted noted, const Grid& grid, MoveCost move, double computed)
     : noted_(std::move(noted)),
       is_read_(noted_.values),
       home_(std::make_shared<GlobalGrid>(grid)),
-      move_(std::move(move)) {
+      move_(std::move(move)),
+      computed_(computed) {
   require(grid.shape().axes().size() <= Axes().size(), "automatic: expected a grid of at most 16 axes");
   for (const NotedCall& call : noted_.calls)
     for (const NotedCall::Operand& operand : call.operands)
@@ -155,7 +156,7 @@ Cost Estimate::of(const std::vector<Number>& begin) {
       operands.push_back(operand.value ? lies[*operand.value] : kPlain);
     if (std::ranges::all_of(operands, [](Number number) { return number == kPlain; })) continue;
     const Run& run = run_of(call, operands);
-    if (run.is_refused) return {.moved = kRefused};
+    if (run.is_refused) return {.moved = kRefused, .total = kRefused};
     for (size_t i = 0; i < operands.size(); ++i) {
       if (operands[i] == kPlain) continue;
       const size_t value = *call.operands[i].value;
@@ -182,6 +183,7 @@ Cost Estimate::of(const std::vector<Number>& begin) {
         cost.moved += moved(run.makes[i], sum_of(run.makes[i]), call.results[i].element_bytes);
   }
   for (size_t i = 0; i < open.size(); ++i) cost.moved += summed_gradient(begin[i], open[i], noted_.gradient_bytes[i]);
+  cost.total = cost.moved + computed_ * cost.computed;
   return cost;
 }
 

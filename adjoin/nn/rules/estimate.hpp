@@ -18,7 +18,8 @@ namespace adjoin::nn::rules {
 /// the rule and the layouts of its operands give. A result that no operation reads may stay cut, but its sums are taken.
 class Estimate {
  public:
-  Estimate(Noted noted, const Grid& grid, MoveCost move);
+  /// `computed`: what a computed byte costs, in the unit of `move`.
+  Estimate(Noted noted, const Grid& grid, MoveCost move, double computed);
 
   const Noted& noted() const { return noted_; }
   /// Layouts are numbered, equal ones alike.
@@ -54,6 +55,7 @@ class Estimate {
   std::vector<bool> is_read_;               // by value
   const std::shared_ptr<GlobalGrid> home_;  // its own: no tensor is on it
   const MoveCost move_;
+  const double computed_;
   std::vector<Layout> layouts_;
   // What was found before.
   std::map<std::vector<Number>, Run> runs_;
