@@ -99,7 +99,6 @@ struct ResNet : nn::Module {
 };
 
 constexpr int64_t kWords = 200, kHidden = 24, kHeads = 6;
-
 std::shared_ptr<example::DecoderImpl> decoder() {
   return filled(std::make_shared<example::DecoderImpl>(
       example::DecoderOptions{kWords, /*layers=*/2, kHidden, kHeads, /*dropout=*/0}));
@@ -385,16 +384,14 @@ TEST(Automatic, says_what_it_cannot_do) {
                 automatic(module, grid, {.inputs = {{""}, {""}}}, ids());
               }),
               HasSubstr("at most the 1 inputs"));
-  for_each_world({1}, [&](const Communicator& world) {
-    const Grid one(world, {{"tp", 1}});
-    const at::Tensor x = global({ids(), Layout(one.shape(), {4, 8}), one});
-    EXPECT_THAT(thrown_by<InvalidArgument>([&] { automatic(module, grid, {}, x); }),
-                HasSubstr("input 0, which is global"));
-    const auto other = decoder();
-    distribute(other, one, {});
-    EXPECT_THAT(thrown_by<InvalidArgument>([&] { automatic(other, grid, {}, ids()); }),
-                HasSubstr("embedding.weight, which is global"));
-  });
+  const Grid one(Communicator(), {{"tp", 1}});
+  const at::Tensor x = global({ids(), Layout(one.shape(), {4, 8}), one});
+  EXPECT_THAT(thrown_by<InvalidArgument>([&] { automatic(module, grid, {}, x); }),
+              HasSubstr("input 0, which is global"));
+  const auto other = decoder();
+  distribute(other, one, {});
+  EXPECT_THAT(thrown_by<InvalidArgument>([&] { automatic(other, grid, {}, ids()); }),
+              HasSubstr("embedding.weight, which is global"));
 }
 
 }  // namespace
