@@ -14,6 +14,7 @@
 namespace adjoin::nn::rules {
 namespace {
 
+/// Carries out the operations of some code, and notes them.
 class Notes {
  public:
   Notes(const std::vector<at::Tensor>& weights, const std::vector<at::Tensor>& inputs) {
@@ -119,8 +120,8 @@ class Notes {
 
   std::unordered_map<const c10::TensorImpl*, size_t> values_;  // a tensor that is written is another value
   std::unordered_set<const c10::TensorImpl*> weights_;
-  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>>
-      known_;  // of all values: no later tensor is at the place of one
+  // Of all values, so that no later tensor is at the place of one.
+  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> known_;
   std::unordered_map<Key, size_t, Key::Hash> alike_;
   Noted noted_;
 };
