@@ -103,6 +103,7 @@
 #include "adjoin/nn/sequence/dot_product_attention.hpp"
 #include "adjoin/nn/sequence/self_attention.hpp"
 #include "adjoin/nn/state.hpp"
+#include "adjoin/parallel/automatic.hpp"
 #include "adjoin/parallel/copies.hpp"
 #include "adjoin/parallel/data_parallel.hpp"
 #include "adjoin/parallel/distribute.hpp"

@@ -23,6 +23,7 @@
 #include "adjoin/nn/distributed/weighted.hpp"
 #include "adjoin/nn/init.hpp"
 #include "adjoin/nn/sequence/dot_product_attention.hpp"
+#include "adjoin/parallel/automatic.hpp"
 #include "adjoin/parallel/data_parallel.hpp"
 #include "adjoin/parallel/distribute.hpp"
 #include "adjoin/parallel/gradients.hpp"
@@ -164,6 +165,16 @@ void any_module(const Communicator& world) {
   optimizer.step(/*learning_rate=*/1e-3);
 }
 
+void automatic(const Communicator& world) {
+  const torch::nn::Sequential net(torch::nn::Linear(64, 256), torch::nn::GELU(), torch::nn::Linear(256, 64));
+  const at::Tensor x = at::ones({32, 64});
+  const Grid grid(world, {{"tp", world.size()}});
+
+  const parallel::Cuts cuts = parallel::automatic(net.ptr(), grid.shape(), {.inputs = {{"", "samples over tp"}}}, x);
+  const std::string text = to_string(cuts);  // to read, edit and paste
+  auto model = parallel::distribute(net.ptr(), grid, cuts);
+}
+
 void experts_of_rows(const Communicator& world) {
   const int64_t samples = 6;
   const GridShape line({{"all", world.size()}});
@@ -215,6 +226,7 @@ void run_all(const Communicator& world, example::Report& report) {
   network(world);
   data_parallel(world);
   any_module(world);
+  automatic(world);
   experts_of_rows(world);
   tracing(world);
   report.line("All of them ran.");

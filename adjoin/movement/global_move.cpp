@@ -44,6 +44,25 @@ double largest_piece(const Layout& layout) {
   return most;
 }
 
+/// The elements that a worker gets and did not have, the most of all workers.
+double received(const Layout& from, const Layout& to) {
+  double most = 0;
+  for (int cell = 0; cell < to.grid().cells(); ++cell) {
+    const std::vector<int> had = from.parts_of(cell), gets = to.parts_of(cell);
+    double all = 1, kept = 1;
+    for (size_t dim = 0; dim < had.size(); ++dim) {
+      const Split &a = from.cuts()[dim].split, &b = to.cuts()[dim].split;
+      int64_t common = 0;
+      for (const Overlap& overlap : overlaps(a, had[dim], b))
+        if (overlap.to == gets[dim]) common += overlap.range.size();
+      all *= static_cast<double>(b.size(gets[dim]));
+      kept *= static_cast<double>(common);
+    }
+    most = std::max(most, all - kept);
+  }
+  return most;
+}
+
 /// The elements that a worker sends in one direction.
 double sent(const Layout& from, const Layout& to) {
   const MoveKind kind = kind_of_move(from, to);
@@ -60,7 +79,8 @@ double sent(const Layout& from, const Layout& to) {
     case MoveKind::Way::reduce_scatter:
       return others * largest_piece(from);
     case MoveKind::Way::exchange:
-      return std::max(largest_piece(from), largest_piece(to));
+      if (!from.axes(Kind::partial).empty()) return std::max(largest_piece(from), largest_piece(to));
+      return std::max(received(from, to), received(to, from));  // of a halo, the adjoint sends what was received
   }
   return 0;
 }

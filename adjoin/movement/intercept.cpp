@@ -3,6 +3,7 @@
 #include <torch/library.h>
 
 #include <atomic>
+#include <utility>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/global_tensor.hpp"
@@ -11,6 +12,7 @@ namespace adjoin {
 namespace {
 
 std::atomic<CarryOut> global_operations = nullptr, drawn_alike = nullptr;
+thread_local const InterceptAll::Work* all_operations = nullptr;
 
 bool has_global(const torch::jit::Stack& stack, size_t arguments) {
   bool any = false;
@@ -22,6 +24,7 @@ bool has_global(const torch::jit::Stack& stack, size_t arguments) {
 /// Each operation with a tensor that has the key comes here first.
 void intercept(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (!has_global(*stack, operation.schema().arguments().size())) {
+    if (all_operations != nullptr) return (*all_operations)(operation, keys, stack);
     const bool draws = DrawsAlike::home() != nullptr && operation.hasTag(at::Tag::nondeterministic_seeded);
     return draws ? drawn_alike.load()(operation, keys, stack) : carry_out_marked(operation, keys, stack);
   }
@@ -39,6 +42,13 @@ TORCH_LIBRARY_IMPL(_, DeferredInit, library) {
 void set_global_operations(CarryOut carry_out, CarryOut draw_alike) {
   global_operations = carry_out;
   drawn_alike = draw_alike;
+}
+
+InterceptAll::InterceptAll(Work carry_out) : carry_out_(std::move(carry_out)), before_(all_operations) {
+  all_operations = &carry_out_;
+}
+InterceptAll::~InterceptAll() {
+  all_operations = before_;
 }
 
 c10::DispatchKeySet below_intercepted(c10::DispatchKeySet keys) {

@@ -3,6 +3,11 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/DispatchKey.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <functional>
+
+#include "adjoin/base/not_copied.hpp"
 
 namespace adjoin {
 
@@ -28,6 +33,21 @@ using CarryOut = void (*)(const c10::OperatorHandle& operation, c10::DispatchKey
 /// What carries out operations that have a global tensor among their arguments, and those that draw on plain tensors while a
 /// DrawsAlike lives; nn/rules sets both when the program starts.
 void set_global_operations(CarryOut carry_out, CarryOut draw_alike);
+
+/// While it lives, the operations that this thread calls go to `carry_out` where none of their arguments is global, also those that
+/// make tensors.
+class InterceptAll : NotCopied {
+ public:
+  using Work =
+      std::function<void(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack)>;
+  explicit InterceptAll(Work carry_out);
+  ~InterceptAll();
+
+ private:
+  const Work carry_out_;
+  const Work* const before_;
+  const c10::impl::IncludeDispatchKeyGuard include_{kIntercepted};
+};
 
 /// Carries out an operation none of whose arguments is global, and some of which may be marked (marks.cpp).
 void carry_out_marked(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack);

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -54,6 +55,13 @@ struct NamedTensor {
 };
 /// Those of a module, each once, under its first name.
 std::vector<NamedTensor> tensors_of(const torch::nn::Module& module);
+
+/// Whether `*` of a pattern of Cuts can stand for texts with which it is the name.
+bool fits(std::string_view pattern, std::string_view name);
+
+/// The layouts that cuts give tensors: weights are copied along the axes that do not cut them, buffers replicated.
+/// Throws: InvalidArgument for a pattern that names no tensor, for a tensor that two patterns cut differently, and as cut_layout
+std::vector<Layout> layouts_of(const std::vector<NamedTensor>& tensors, const GridShape& grid, const Cuts& cuts);
 
 /// A module whose parameters and buffers are global tensors, so that its code, which stays as it is, runs on all workers of a grid.
 class Distributed {

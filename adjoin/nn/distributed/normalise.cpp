@@ -1,6 +1,7 @@
 #include "adjoin/nn/distributed/normalise.hpp"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_unsafe_view.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/native_batch_norm.h>
 #include <ATen/ops/ones_like.h>
@@ -167,7 +168,8 @@ struct NormaliseBatch : torch::autograd::Function<NormaliseBatch> {
     const at::Tensor numbers = numbers_for(of.count, [&](int64_t plane) {
       return std::array{of.mean[plane], of.weight(plane) * of.inverse(plane), 0.0, of.bias(plane)};
     });
-    return {combine_planes(over.moments->in_planes(x), {}, numbers).view(x.sizes()), moments};
+    // No view, as users write to it in place.
+    return {at::_unsafe_view(combine_planes(over.moments->in_planes(x), {}, numbers), x.sizes()), moments};
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {

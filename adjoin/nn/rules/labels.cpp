@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "adjoin/nn/rules/operation.hpp"
+#include "adjoin/partition/without_dims.hpp"
 
 namespace adjoin::nn::rules {
 namespace {
@@ -201,6 +202,29 @@ Layout whole_along(const Layout& layout, const std::vector<int64_t>& dims) {
   std::iota(from.begin(), from.end(), 0);
   for (const int64_t dim : dims) from[static_cast<size_t>(dim)] = -1;
   return reshaped(layout, layout.shape(), from);
+}
+
+std::vector<std::pair<Layout, Layout>> sums_over(const Layout& x, const std::vector<int64_t>& dims) {
+  const Layout summands = without_dims(x, dims, Kind::partial), sums = nn::summed(summands);
+  if (summands == sums) return {};
+  return std::vector(4, std::pair(summands, sums));
+}
+
+std::vector<Way> without_empty_calls(std::vector<Way> ways, const Operation& operation) {
+  for (Way& way : ways) {
+    const std::vector<int64_t> shape = way.makes[0].shape_on(operation.home.rank);
+    if (std::ranges::find(shape, 0) != shape.end())
+      way.kernel = [shape](Arguments arguments) {
+        return std::vector<at::Tensor>{arguments[0].toTensor().new_zeros(shape)};
+      };
+  }
+  return ways;
+}
+
+bool is_cut_in(const Layout& layout, size_t first, size_t end) {
+  return std::any_of(layout.cuts().begin() + static_cast<ptrdiff_t>(first),
+                     layout.cuts().begin() + static_cast<ptrdiff_t>(end),
+                     [](const Layout::Cut& cut) { return !cut.axes.empty(); });
 }
 
 std::vector<Way> as_it_lies(const Operation& operation, std::vector<Layout> makes) {

@@ -1,16 +1,15 @@
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
-#include "adjoin/nn/distributed/batch_norm.hpp"
 #include "adjoin/nn/distributed/conv.hpp"
-#include "adjoin/nn/distributed/layer_norm.hpp"
 #include "adjoin/nn/distributed/linked.hpp"
 #include "adjoin/nn/distributed/pool.hpp"
 #include "adjoin/nn/distributed/upsample.hpp"
 #include "adjoin/nn/rules/operation.hpp"
 
-// Operations over space, and norms. Where only samples or channels are cut, LibTorch's operation runs on the pieces; where space or what
-// is normalised is cut, the plan and the kernel of a layer of nn/distributed.
+// Operations over space. Where only samples or channels are cut, LibTorch's operation runs on the pieces; where space is cut, the plan and
+// the kernel of a layer of nn/distributed.
 
 namespace adjoin::nn::rules {
 namespace {
@@ -26,24 +25,6 @@ std::vector<int64_t> windowed(std::vector<int64_t> shape, const std::vector<Wind
 std::vector<int64_t> resized(std::vector<int64_t> shape, const std::vector<int64_t>& sizes) {
   std::ranges::copy(sizes, shape.end() - std::ssize(sizes));
   return shape;
-}
-
-/// The ways, in which a worker whose result has no elements does not call LibTorch, some of whose operations fail then.
-std::vector<Way> without_empty_calls(std::vector<Way> ways, const Operation& operation) {
-  for (Way& way : ways) {
-    const std::vector<int64_t> shape = way.makes[0].shape_on(operation.home.rank);
-    if (std::ranges::find(shape, 0) != shape.end())
-      way.kernel = [shape](Arguments arguments) {
-        return std::vector<at::Tensor>{arguments[0].toTensor().new_zeros(shape)};
-      };
-  }
-  return ways;
-}
-
-bool is_cut_in(const Layout& layout, size_t first, size_t end) {
-  return std::any_of(layout.cuts().begin() + static_cast<ptrdiff_t>(first),
-                     layout.cuts().begin() + static_cast<ptrdiff_t>(end),
-                     [](const Layout::Cut& cut) { return !cut.axes.empty(); });
 }
 
 /// Labels of [samples, channels, *space], or of fewer dims before: `behind` dims of space, which are whole.
@@ -113,6 +94,36 @@ ConvGeometry geometry_of(const Operation& operation, bool transposed) {
   return geometry;
 }
 
+/// The products that a worker computes: for each element of the result, or of x where it is transposed, those of a row of the weight.
+double products(const Way& way, bool transposed) {
+  double count = 1;
+  const auto multiply = [&](const Layout& layout, size_t first) {
+    for (size_t dim = first; dim < layout.cuts().size(); ++dim)
+      count *= static_cast<double>(std::ranges::max(layout.cuts()[dim].split.sizes()));
+  };
+  multiply(transposed ? way.reads[0] : way.makes[0], 0);
+  multiply(way.reads[1], 1);
+  return count;
+}
+
+/// The halo of x, and the sum where the weight's inputs are cut.
+std::vector<std::pair<Layout, Layout>> moves_of(const ConvGeometry& geometry, const Layout& x, const Layout& made,
+                                                const Layout& weight, size_t channels) {
+  std::vector<Window> windows(channels + 1);
+  windows.insert(windows.end(), geometry.windows.begin(), geometry.windows.end());
+  std::vector<int64_t> shape = made.shape(), from(shape.size());
+  shape[channels] = geometry.in_channels;
+  std::iota(from.begin(), from.end(), 0);
+  from[channels] = -1;
+  Layout outputs = reshaped(made, shape, from), summands = made;
+  const std::vector<std::string>&of_rows = weight.cuts()[0].axes, &of_columns = weight.cuts()[1].axes;
+  for (const std::string& axis : geometry.is_transposed() ? of_columns : of_rows)
+    outputs = outputs.with_kind(axis, Kind::copied);
+  for (const std::string& axis : geometry.is_transposed() ? of_rows : of_columns)
+    summands = summands.with_kind(axis, Kind::partial);
+  return {{x, plan_halo(x.shape(), outputs, windows, geometry.padding).fetched}, {summands, made}};
+}
+
 std::vector<Way> convolution(const Operation& operation) {
   const Operand *x = operation.operand(0), *w = operation.operand(1), *bias = operation.operand(2);
   if (x == nullptr || w == nullptr || !operation.arguments[4].isList()) return {};
@@ -142,6 +153,7 @@ std::vector<Way> convolution(const Operation& operation) {
       labels.summands.insert(2);
     }
     std::vector<Way> ways = labelled(labels, operation);
+    for (Way& way : ways) way.work = products(way, transposed);
     // LibTorch's convolution of nothing has no second derivatives, and without input channels no outputs.
     std::erase_if(ways, [&](const Way& way) {
       return std::ranges::any_of(way.reads,
@@ -164,6 +176,8 @@ std::vector<Way> convolution(const Operation& operation) {
       operation.home.grid);
   Way way{.reads = {read, layer->weight()}, .makes = {made}};
   if (bias != nullptr) way.reads.push_back(layer->bias());
+  way.work = products(way, transposed);
+  way.moves = moves_of(geometry, read, made, way.reads[1], channels);
   way.kernel = [layer, read, grid = operation.home.grid](Arguments arguments) {
     const at::Tensor b = arguments[2].isNone() ? at::Tensor() : arguments[2].toTensor();
     return std::vector<at::Tensor>{(*layer)({arguments[0].toTensor(), read, grid}, arguments[1].toTensor(), b).local};
@@ -268,103 +282,6 @@ std::vector<Way> upsample(const Operation& operation) {
   });
 }
 
-// ---- norms
-
-std::vector<Way> batch_norm(const Operation& operation) {
-  const Operand* x = operation.operand(0);
-  const int64_t dims = x == nullptr ? 0 : x->layout.dims();
-  if (dims < 2) return {};
-  const bool has_statistics = operation.operand(3) != nullptr,
-             trains = operation.arguments[5].toBool() || !has_statistics;
-  Labels labels{.operands = {numbered(dims)}, .results = {numbered(dims)}};
-  for (size_t i = 1; i < operation.operands.size(); ++i) labels.operands.push_back({1});
-  if (!trains) return without_empty_calls(labelled(labels, operation), operation);
-  const bool over_workers = is_cut_in(x->layout, 0, 1) || is_cut_in(x->layout, 2, static_cast<size_t>(dims));
-  if (!over_workers) {
-    for (int64_t dim = 0; dim < dims; ++dim)
-      if (dim != 1 || has_statistics) labels.whole.insert(static_cast<int>(dim));
-    return without_empty_calls(labelled(labels, operation), operation);
-  }
-  const Layout read = whole_along(summed(x->layout), {1});
-  for (size_t i = 1; i < operation.operands.size(); ++i)
-    if (is_cut_in(operation.operands[i].layout, 0, 1)) return {};
-  auto layer =
-      std::make_shared<ChannelNorm>(ChannelNormGeometry{.name = "batch_norm",
-                                                        .space = static_cast<size_t>(dims) - 2,
-                                                        .features = x->layout.shape()[1],
-                                                        .eps = operation.arguments[7].toDouble()},
-                                    LayerLayouts{.output = [read](const auto&) { return read; }}, operation.home.grid);
-  Way way{.reads = {read}, .makes = {read}};
-  for (size_t i = 1; i < operation.operands.size(); ++i) way.reads.push_back(layer->weight());
-  way.kernel = [layer, read, grid = operation.home.grid](Arguments arguments) {
-    const auto tensor = [&](size_t i) { return arguments[i].isNone() ? at::Tensor() : arguments[i].toTensor(); };
-    return std::vector<at::Tensor>{(*layer)({tensor(0), read, grid}, {.weight = tensor(1),
-                                                                      .bias = tensor(2),
-                                                                      .running_mean = tensor(3),
-                                                                      .running_var = tensor(4),
-                                                                      .training = true,
-                                                                      .momentum = arguments[6].toDouble()})
-                                       .local};
-  };
-  return {std::move(way)};
-}
-
-/// A norm of each sample over dims that workers have parts of.
-std::vector<Way> sample_norm(const Operation& operation, SampleNormGeometry geometry, size_t weight, size_t bias) {
-  const Layout x = summed(operation.operands[0].layout);
-  for (size_t i = 1; i < operation.operands.size(); ++i)
-    for (const Layout::Cut& cut : operation.operands[i].layout.cuts())
-      if (!cut.axes.empty()) return {};
-  auto layer = std::make_shared<SampleNorm>(std::move(geometry), LayerLayouts{.output = [x](const auto&) { return x; }},
-                                            operation.home.grid);
-  Way way{.reads = {x}, .makes = {x}};
-  for (size_t i = 1; i < operation.operands.size(); ++i) way.reads.push_back(layer->weight());
-  way.kernel = [layer, x, weight, bias, grid = operation.home.grid](Arguments arguments) {
-    const auto tensor = [&](size_t i) {
-      return i == 0 || arguments[i].isNone() ? at::Tensor() : arguments[i].toTensor();
-    };
-    return std::vector<at::Tensor>{(*layer)({arguments[0].toTensor(), x, grid}, tensor(weight), tensor(bias)).local};
-  };
-  return {std::move(way)};
-}
-
-std::vector<Way> group_norm(const Operation& operation) {
-  const Layout& x = operation.operands[0].layout;
-  const auto dims = static_cast<size_t>(x.dims());
-  if (dims < 2) return {};
-  if (is_cut_in(x, 1, dims))
-    return sample_norm(operation,
-                       {.name = "group_norm",
-                        .shape = {x.shape()[1]},
-                        .groups = operation.integer(1),
-                        .eps = operation.arguments[4].toDouble()},
-                       /*weight=*/2, /*bias=*/3);
-  Labels labels{.operands = {numbered(x.dims())}, .results = {numbered(x.dims())}};
-  for (size_t dim = 1; dim < dims; ++dim) labels.whole.insert(static_cast<int>(dim));
-  for (size_t i = 1; i < operation.operands.size(); ++i) labels.operands.push_back({1});
-  return without_empty_calls(labelled(labels, operation), operation);
-}
-
-std::vector<Way> layer_norm(const Operation& operation) {
-  const int64_t dims = operation.operands[0].layout.dims();
-  const std::vector<int64_t> shape = operation.integers(1);
-  const auto of_norm = static_cast<int64_t>(shape.size());
-  const bool centred = operation.name() == "aten::layer_norm";
-  if (is_cut_in(operation.operands[0].layout, static_cast<size_t>(dims - of_norm), static_cast<size_t>(dims)))
-    if (auto ways = sample_norm(operation,
-                                {.name = operation.name().substr(6),
-                                 .shape = shape,
-                                 .eps = operation.arguments[centred ? 4 : 3].toOptional<double>(),
-                                 .centred = centred},
-                                /*weight=*/2, centred ? 3 : 0);
-        !ways.empty())
-      return ways;
-  const std::vector<int> x = numbered(dims), last(x.end() - of_norm, x.end());
-  Labels labels{.operands = {x}, .results = {x}, .whole = {last.begin(), last.end()}};
-  for (size_t i = 1; i < operation.operands.size(); ++i) labels.operands.push_back(last);
-  return without_empty_calls(labelled(labels, operation), operation);
-}
-
 }  // namespace
 
 Table layer_rules() {
@@ -375,10 +292,7 @@ Table layer_rules() {
           {{"adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"}, adaptive_average},
           {{"upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_linear1d",
             "upsample_bilinear2d", "upsample_trilinear3d"},
-           upsample},
-          {{"batch_norm"}, batch_norm},
-          {{"group_norm"}, group_norm},
-          {{"layer_norm", "rms_norm"}, layer_norm}};
+           upsample}};
 }
 
 }  // namespace adjoin::nn::rules

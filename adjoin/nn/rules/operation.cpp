@@ -10,7 +10,7 @@ const Known* known_rule(const c10::OperatorHandle& handle) {
   static const auto all = [] {
     std::unordered_map<c10::OperatorHandle, Known> rules;
     for (const Table& table : {product_rules(), view_rules(), part_rules(), reduction_rules(), row_rules(),
-                               layer_rules(), random_rules(), recurrent_rules()})
+                               layer_rules(), norm_rules(), random_rules(), recurrent_rules()})
       for (const Named& named : table)
         for (const std::string name : named.operators) {
           const size_t dot = name.find('.');
@@ -27,6 +27,24 @@ const Known* known_rule(const c10::OperatorHandle& handle) {
   if (const auto found = all.find(handle); found != all.end()) return &found->second;
   const bool draws = handle.hasTag(at::Tag::nondeterministic_seeded);
   return handle.hasTag(at::Tag::pointwise) && !draws ? &elementwise : nullptr;
+}
+
+std::optional<Way> least_way(const Operation& operation, Rule rule) {
+  const auto writes_where_it_lies = [&](const Way& way) {
+    return way.reads[0] == operation.operands[0].layout && way.makes[0] == way.reads[0];
+  };
+  std::optional<Way> best;
+  double least = 0;
+  for (Way& way : rule(operation)) {
+    if (operation.is_in_place && !writes_where_it_lies(way)) continue;
+    double cost = kComputed * way.work;
+    for (size_t i = 0; i < operation.operands.size(); ++i)
+      if (!operation.operands[i].is_constant) cost += GlobalMove::cost(operation.operands[i].layout, way.reads[i]);
+    if (best && cost >= least) continue;
+    best = std::move(way);
+    least = cost;
+  }
+  return best;
 }
 
 const Operand* Operation::operand(size_t argument) const {

@@ -13,6 +13,7 @@
 
 #include "adjoin/movement/global_tensor.hpp"
 #include "adjoin/nn/distributed/route.hpp"
+#include "adjoin/nn/rules/cost.hpp"
 #include "adjoin/partition/layout.hpp"
 
 // How an operation of LibTorch runs on global tensors. A rule says which ways there are, each with the layouts that it reads and
@@ -58,7 +59,9 @@ struct Way {
   std::vector<std::pair<size_t, c10::IValue>> arguments = {};  ///< this worker's, such as the sizes of its piece
   /// Runs in place of the operation, on arguments with the pieces that are read, and returns the pieces that are made.
   std::function<std::vector<at::Tensor>(Arguments arguments)> kernel = {};
-  double work = 0;             ///< elements that a worker computes
+  double work = 0;  ///< elements that a worker computes
+  /// Moves that the kernel makes itself: halos, statistics. They count in estimates, not in the choice.
+  std::vector<std::pair<Layout, Layout>> moves = {};
   bool is_everywhere = false;  ///< the kernel makes one tensor, and ranks outside the grid take part in it
 };
 
@@ -79,9 +82,13 @@ Table part_rules();
 Table reduction_rules();
 Table row_rules();
 Table layer_rules();
+Table norm_rules();
 Table random_rules();
 Table recurrent_rules();
 std::vector<Way> pointwise(const Operation& operation);
+
+/// The way of a rule that costs least, by the elements that move and are computed; none where it has none.
+std::optional<Way> least_way(const Operation& operation, Rule rule);
 
 struct Known {
   Rule rule = nullptr;
@@ -112,6 +119,8 @@ std::vector<int> numbered(int64_t dims, int first = 0);
 std::vector<int> broadcast_labels(const std::vector<int64_t>& dims, const std::vector<int64_t>& shape,
                                   const std::vector<int>& labels);
 bool is_cut(const Layout& layout, int64_t dim);
+/// Whether some of the dims [first, end) is cut.
+bool is_cut_in(const Layout& layout, size_t first, size_t end);
 /// The layout in which some dims are whole: replicated along the axes that cut them.
 Layout whole_along(const Layout& layout, const std::vector<int64_t>& dims);
 /// The same kinds and, for each dim of the new shape, the cut of dim `from[dim]`, or none for -1.
@@ -125,6 +134,10 @@ std::optional<c10::OperatorHandle> with_generator(const c10::OperatorHandle& han
                                                   GlobalGrid& home);
 /// Carries out a random operation on plain tensors so that all workers draw the same (DrawsAlike).
 void draw_alike(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+/// The moves of two sums over dims of x, forward and back: none where these dims are whole.
+std::vector<std::pair<Layout, Layout>> sums_over(const Layout& x, const std::vector<int64_t>& dims);
+/// The ways, in which a worker whose result has no elements does not call LibTorch, some of whose operations fail then.
+std::vector<Way> without_empty_calls(std::vector<Way> ways, const Operation& operation);
 /// One way, which reads each operand as it lies.
 std::vector<Way> as_it_lies(const Operation& operation, std::vector<Layout> makes);
 

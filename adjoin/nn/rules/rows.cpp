@@ -25,7 +25,7 @@ std::vector<Way> softmax(const Operation& operation) {
   const Layout x = summed(operation.operands[0].layout);
   if (x.dims() == 0) return as_it_lies(operation, {x});
   const int64_t dim = operation.dim(1, x.dims());
-  Way way{.reads = {x}, .makes = {x}};
+  Way way{.reads = {x}, .makes = {x}, .moves = sums_over(x, {dim})};
   if (is_cut(x, dim))
     way.kernel = [along = SoftmaxAlong(x, dim, operation.home.grid),
                   logarithm = operation.name() == "aten::log_softmax"](Arguments arguments) {
@@ -184,7 +184,10 @@ std::vector<Way> class_loss(const Operation& operation) {
     options.reduction(torch::kMean);
   else
     options.reduction(torch::kSum);
-  Way way{.reads = {scores, targets}, .makes = {one}, .is_everywhere = true};
+  Way way{.reads = {scores, targets},
+          .makes = {one},
+          .moves = sums_over(scores, {scores.dims() > 1 ? 1 : 0}),
+          .is_everywhere = true};
   auto layer = std::make_shared<CrossEntropyLossImpl>(options, operation.home.grid);
   way.kernel = [layer, scores, targets, grid = operation.home.grid](Arguments arguments) {
     return std::vector<at::Tensor>{

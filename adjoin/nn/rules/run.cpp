@@ -216,20 +216,7 @@ class Call {
         operation.operands.push_back({is_plain ? home_->everywhere(tensor.sizes().vec()) : piece_of(tensor).layout, i,
                                       is_plain && !tensor.requires_grad()});
       });
-    std::optional<Way> best;
-    double least = 0;
-    for (Way& way : rule(operation)) {
-      if (operation.is_in_place && !writes_where_it_lies(operation, way)) continue;
-      // A worker computes some elements in the time in which it sends one.
-      constexpr double kComputed = 0.1;
-      double cost = kComputed * way.work;
-      for (size_t i = 0; i < operation.operands.size(); ++i)
-        if (!operation.operands[i].is_constant) cost += GlobalMove::cost(operation.operands[i].layout, way.reads[i]);
-      if (best && cost >= least) continue;
-      best = std::move(way);
-      least = cost;
-    }
-    Prepared result{{}, std::move(best), {}, false};
+    Prepared result{{}, least_way(operation, rule), {}, false};
     for (const Operand& operand : operation.operands) result.operands.push_back(operand.layout);
     if (!result.way) return result;
     for (Layout& layout : result.way->reads) layout = home_->interned(layout);
@@ -245,9 +232,6 @@ class Call {
     for (const auto* layouts : {&result.way->reads, &result.way->makes})
       for (const Layout& layout : *layouts) result.links = result.links || leaves_some_out(layout, home_->grid);
     return result;
-  }
-  static bool writes_where_it_lies(const Operation& operation, const Way& way) {
-    return way.reads[0] == operation.operands[0].layout && way.makes[0] == way.reads[0];
   }
 
   void carry_out(const Prepared& prepared, bool is_product) {
