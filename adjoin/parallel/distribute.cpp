@@ -101,13 +101,6 @@ class Reader {
   size_t next_ = 0;
 };
 
-/// Whether `*` of the pattern can stand for texts with which it is the name.
-bool fits(std::string_view pattern, std::string_view name) {
-  if (pattern.empty()) return name.empty();
-  if (pattern[0] == '*') return fits(pattern.substr(1), name) || (!name.empty() && fits(pattern, name.substr(1)));
-  return !name.empty() && pattern[0] == name[0] && fits(pattern.substr(1), name.substr(1));
-}
-
 /// A dim that is `count` parts one after another, each of which is cut alike.
 Split split_of(const DimCut& cut, int64_t size, int workers) {
   require(size % cut.parts == 0, [&] {
@@ -163,21 +156,48 @@ std::vector<NamedTensor> tensors_of(const torch::nn::Module& module) {
   return named;
 }
 
+bool pattern_names(std::string_view pattern, std::string_view name) {
+  if (pattern.empty()) return name.empty();
+  if (pattern[0] == '*')
+    return pattern_names(pattern.substr(1), name) || (!name.empty() && pattern_names(pattern, name.substr(1)));
+  return !name.empty() && pattern[0] == name[0] && pattern_names(pattern.substr(1), name.substr(1));
+}
+
+void check_patterns(const Cuts& cuts, const std::vector<NamedTensor>& tensors) {
+  for (const auto& [pattern, cut] : cuts.weights)
+    require(std::ranges::any_of(tensors, [&](const auto& tensor) { return pattern_names(pattern, tensor.name); }), [&] {
+      return "distribute: expected patterns that name weights, got \"" + pattern + "\", which names none";
+    });
+}
+
+Layout layout_by(const Cuts& cuts, const NamedTensor& tensor, const GridShape& grid) {
+  const Kind kind = tensor.is_buffer ? Kind::replicated : Kind::copied;
+  const std::vector<int64_t> shape = tensor.tensor.sizes().vec();
+  std::optional<Layout> found;
+  for (const auto& [pattern, cut] : cuts.weights) {
+    if (!pattern_names(pattern, tensor.name)) continue;
+    const Layout layout = cut_layout(cut, shape, grid, kind);
+    require(!found || *found == layout, [&] {
+      return "distribute: expected one cut of " + tensor.name + ", got \"" + cut + "\" of \"" + pattern +
+             "\", and another before it";
+    });
+    found = layout;
+  }
+  return found ? *found : cut_layout("", shape, grid, kind);
+}
+
 class Distributed::State {
  public:
   State(const std::vector<NamedTensor>& named, const Grid& grid, Cuts cuts)
       : cuts_(std::move(cuts)), home_(global_grid(grid)) {
     std::vector<Layout> layouts;
-    for (const auto& [name, tensor, is_buffer] : named) {
-      require(!is_intercepted(tensor), [&] {
-        return "distribute: expected plain parameters, got " + name + ", which is global or marked already";
+    for (const NamedTensor& one : named) {
+      require(!is_intercepted(one.tensor), [&] {
+        return "distribute: expected plain parameters, got " + one.name + ", which is global or marked already";
       });
-      layouts.push_back(layout_of(name, tensor.sizes().vec(), is_buffer));
+      layouts.push_back(layout_by(cuts_, one, grid.shape()));
     }
-    for (const auto& [pattern, cut] : cuts_.weights)
-      require(std::ranges::any_of(named, [&](const auto& tensor) { return fits(pattern, tensor.name); }), [&] {
-        return "distribute: expected patterns that name weights, got \"" + pattern + "\", which names none";
-      });
+    check_patterns(cuts_, named);
     for (const CutText& cut : cuts_.inputs) Reader(cut).all();
     const at::NoGradGuard no_gradient;
     for (size_t i = 0; i < named.size(); ++i) {
@@ -231,24 +251,6 @@ class Distributed::State {
   std::vector<nn::Parameter> parameters_, trained_;
   bool gives_pieces_ = false;
   std::deque<GradientHook> hooks_;
-
- private:
-  /// Weights are copied along the axes that do not cut them: each use says what it needs.
-  Layout layout_of(const std::string& name, const std::vector<int64_t>& shape, bool is_buffer) const {
-    const GridShape& grid = home_->grid.shape();
-    const Kind kind = is_buffer ? Kind::replicated : Kind::copied;
-    std::optional<Layout> found;
-    for (const auto& [pattern, cut] : cuts_.weights) {
-      if (!fits(pattern, name)) continue;
-      const Layout layout = cut_layout(cut, shape, grid, kind);
-      require(!found || *found == layout, [&] {
-        return "distribute: expected one cut of " + name + ", got \"" + cut + "\" of \"" + pattern +
-               "\", and another before it";
-      });
-      found = layout;
-    }
-    return found ? *found : cut_layout("", shape, grid, kind);
-  }
 };
 
 Distributed::Distributed(const std::vector<NamedTensor>& tensors, const Grid& grid, Cuts cuts)
@@ -257,9 +259,9 @@ Distributed::~Distributed() = default;
 Distributed::Distributed(Distributed&&) noexcept = default;
 Distributed& Distributed::operator=(Distributed&&) noexcept = default;
 
-void Distributed::begin(const Step& step) const {
+void Distributed::begin(const Step& step, int64_t drawn) const {
   state_->home_->step = step;
-  state_->home_->drawn = 0;
+  state_->home_->drawn = drawn;
 }
 
 int64_t Distributed::drawn() const {

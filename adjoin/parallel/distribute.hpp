@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -54,6 +55,14 @@ struct NamedTensor {
 /// Those of a module, each once, under its first name.
 std::vector<NamedTensor> tensors_of(const torch::nn::Module& module);
 
+/// Whether `*` of a pattern can stand for texts with which it is the name.
+bool pattern_names(std::string_view pattern, std::string_view name);
+/// Throws: InvalidArgument for a pattern that names none of the tensors
+void check_patterns(const Cuts& cuts, const std::vector<NamedTensor>& tensors);
+/// The layout of a parameter or a buffer. Weights are copied along the axes that do not cut them: each use says what it needs.
+/// Throws: InvalidArgument where two patterns cut it differently, and as cut_layout
+Layout layout_by(const Cuts& cuts, const NamedTensor& tensor, const GridShape& grid);
+
 /// A module whose parameters and buffers are global tensors, so that its code, which stays as it is, runs on all workers of a grid.
 class Distributed {
  public:
@@ -70,8 +79,8 @@ class Distributed {
   Distributed(Distributed&&) noexcept;
   Distributed& operator=(Distributed&&) noexcept;
 
-  /// Begins a step: random operations draw by it and their number since then.
-  void begin(const Step& step) const;
+  /// Begins a step: random operations draw by it and their number, counted on from `drawn`.
+  void begin(const Step& step, int64_t drawn = 0) const;
   /// The random operations since then, from which what is computed again draws again (DrawsAgain).
   int64_t drawn() const;
   std::shared_ptr<DrawsAgain> draw_again(int64_t drawn) const;

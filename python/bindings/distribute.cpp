@@ -33,7 +33,8 @@ void bind_distribute(py::module_& m) {
              return Owner<Distributed>(new Distributed(named, grid, {std::move(weights)}));
            }),
            "tensors"_a, "grid"_a, "weights"_a)
-      .def("begin", &Distributed::begin, "step"_a)
+      .def(
+          "begin", [](const Distributed& model, const Step& step) { model.begin(step); }, "step"_a)
       .def_property_readonly("drawn", &Distributed::drawn)
       .def(
           "draw_again",
