@@ -43,12 +43,41 @@ Grid stage_of(const Grid& grid, const std::string& axis) {
   return {grid.group(axes), shape.axes()};
 }
 
-std::vector<std::string> patterns_of(const Child& child) {
-  return child.weights.empty() ? std::vector<std::string>{child.name + ".*"} : child.weights;
+/// For each child, the places of its weights among the tensors of a module.
+/// Throws: InvalidArgument for a pattern that names none
+std::vector<std::set<size_t>> weights_of(const std::vector<Child>& children, const torch::nn::Module& module,
+                                         const std::vector<NamedTensor>& tensors) {
+  const auto names = names_in(module);
+  std::vector<std::set<size_t>> weights;
+  for (const Child& child : children) {
+    std::set<size_t>& of_child = weights.emplace_back();
+    const auto take = [&](const std::string& pattern) {
+      bool names_one = false;
+      for (size_t i = 0; i < tensors.size(); ++i)
+        for (const std::string& name : names.at(tensors[i].tensor.unsafeGetTensorImpl()))
+          if (pattern_names(pattern, name)) of_child.insert(i), names_one = true;
+      return names_one;
+    };
+    if (child.weights.empty()) take(child.name + ".*");
+    for (const std::string& pattern : child.weights)
+      require(take(pattern), [&] {
+        return "Pipelined: expected patterns that name weights, got \"" + pattern + "\" of " + child.name +
+               ", which names none";
+      });
+  }
+  return weights;
 }
 
-bool names_any(const std::string& pattern, const std::vector<std::string>& names) {
-  return std::ranges::any_of(names, [&](const std::string& name) { return pattern_names(pattern, name); });
+/// The children's costs; if none says one, the elements of their weights.
+std::vector<double> costs_of(const std::vector<Child>& children, const std::vector<std::set<size_t>>& weights,
+                             const std::vector<NamedTensor>& tensors) {
+  std::vector<double> costs, elements;
+  for (size_t i = 0; i < children.size(); ++i) {
+    costs.push_back(children[i].cost);
+    double& sum = elements.emplace_back(0);
+    for (const size_t weight : weights[i]) sum += static_cast<double>(tensors[weight].tensor.numel());
+  }
+  return std::ranges::any_of(costs, [](double cost) { return cost > 0; }) ? costs : elements;
 }
 
 }  // namespace
@@ -73,37 +102,23 @@ Pipelined::Pipelined(const torch::nn::Module& module, std::vector<Child> childre
       stage_(stage_of(grid, options.axis)),
       options_(std::move(options)) {
   const std::vector<NamedTensor> tensors = tensors_of(module);
-  const auto names = names_in(module);
-  const auto names_of = [&](const NamedTensor& one) { return names.at(one.tensor.unsafeGetTensorImpl()); };
-  std::vector<double> elements(children_.size());  // of each child's weights
-  std::vector<std::vector<size_t>> children_with(tensors.size());
-  for (size_t c = 0; c < children_.size(); ++c) {
-    for (const std::string& pattern : children_[c].weights)
-      require(std::ranges::any_of(tensors, [&](const NamedTensor& one) { return names_any(pattern, names_of(one)); }),
-              [&] {
-                return "Pipelined: expected patterns that name weights, got \"" + pattern + "\" of " +
-                       children_[c].name + ", which names none";
-              });
-    for (size_t i = 0; i < tensors.size(); ++i)
-      if (std::ranges::any_of(patterns_of(children_[c]),
-                              [&](const auto& pattern) { return names_any(pattern, names_of(tensors[i])); })) {
-        children_with[i].push_back(c);
-        elements[c] += static_cast<double>(tensors[i].tensor.numel());
-      }
-  }
-  cut_into_stages(elements);
+  const std::vector<std::set<size_t>> of_children = weights_of(children_, module, tensors);
+  cut_into_stages(costs_of(children_, of_children, tensors));
   for (size_t i = 0; i < tensors.size(); ++i) {
-    require(!children_with[i].empty(),
-            [&] { return "Pipelined: expected a child that names the weight " + tensors[i].name + ", got none"; });
     std::set<int> held_at;
-    for (const size_t child : children_with[i]) held_at.insert(coordinate_of(child));
+    for (size_t child = 0; child < children_.size(); ++child)
+      if (of_children[child].contains(i)) held_at.insert(coordinate_of(child));
+    require(!held_at.empty(),
+            [&] { return "Pipelined: expected a child that names the weight " + tensors[i].name + ", got none"; });
     weights_.push_back({tensors[i], {held_at.begin(), held_at.end()}});
   }
   check_patterns(options_.cuts, tensors);
+  for (const CutText& cut : options_.cuts.inputs) cut_layout(cut, {}, stage_.shape(), Kind::replicated);
+  between({});
   keep_own_weights();
 }
 
-void Pipelined::cut_into_stages(const std::vector<double>& elements) {
+void Pipelined::cut_into_stages(const std::vector<double>& costs) {
   const int ranks = grid_.shape().axis_size(options_.axis);
   require(schedule_.ranks() == ranks, [&] {
     return "Pipelined: expected a schedule of " + std::to_string(ranks) + " ranks, got one of " +
@@ -112,13 +127,8 @@ void Pipelined::cut_into_stages(const std::vector<double>& elements) {
   for (int rank = 0; rank < ranks; ++rank)
     require(std::ranges::count(schedule_.rank_of, rank) > 0,
             [&] { return "Pipelined: expected a stage for each rank, got none for rank " + std::to_string(rank); });
-  std::vector<int> sizes = options_.sizes;
-  if (sizes.empty()) {
-    std::vector<double> costs;
-    for (const Child& child : children_) costs.push_back(child.cost);
-    const bool are_said = std::ranges::any_of(costs, [](double cost) { return cost > 0; });
-    sizes = pipeline::balanced_stages(are_said ? costs : elements, schedule_.stages);
-  }
+  const std::vector<int> sizes =
+      options_.sizes.empty() ? pipeline::balanced_stages(costs, schedule_.stages) : options_.sizes;
   const auto is_positive = [](int size) { return size > 0; };
   require(std::ssize(sizes) == schedule_.stages && std::ranges::all_of(sizes, is_positive) &&
               std::accumulate(sizes.begin(), sizes.end(), size_t{0}) == children_.size(),
@@ -131,27 +141,25 @@ void Pipelined::cut_into_stages(const std::vector<double>& elements) {
 }
 
 void Pipelined::keep_own_weights() {
+  const Grid here = grid_.at(options_.axis, grid_.coordinate(options_.axis));
+  for (const Weight& weight : weights_)
+    parameters_.push_back(
+        {weight.named.name, weight.named.tensor, layout_of(weight), here, std::nullopt, weight.named.is_buffer});
+
   const at::NoGradGuard no_gradient;
   std::vector<std::string> axes;
   for (const GridShape::Axis& axis : grid_.shape().axes()) axes.push_back(axis.name);
   const Communicator& all = grid_.group(axes);
-  const Grid here = grid_.at(options_.axis, grid_.coordinate(options_.axis));
   std::vector<NamedTensor> own;
-  std::vector<Layout> layouts;
   for (const Weight& weight : weights_) {
-    const NamedTensor& named = weight.named;
-    const GridShape stage =
-        grid_.shape().at(options_.axis, is_here(weight) ? grid_.coordinate(options_.axis) : weight.held_at.front());
-    layouts.push_back(layout_by(options_.cuts, named, stage));
-    if (weight.held_at.size() > 1)
-      layouts.back() = layouts.back().on(grid_.shape().among(options_.axis, weight.held_at), Kind::copied);
-    const at::Tensor value = named.tensor.detach().contiguous();
+    const at::Tensor& tensor = weight.named.tensor;
+    const at::Tensor value = tensor.detach().contiguous();
     all.broadcast(buffer_of_reals(value), /*root=*/0);
     if (is_here(weight)) {
-      named.tensor.detach().copy_(value);
-      own.push_back(named);
+      tensor.detach().copy_(value);
+      own.push_back(weight.named);
     } else {
-      named.tensor.set_data(at::empty({0}, value.options()));
+      tensor.set_data(at::empty({0}, value.options()));
     }
   }
   Cuts cuts = options_.cuts;
@@ -160,12 +168,16 @@ void Pipelined::keep_own_weights() {
   });
   here_ = std::make_unique<Distributed>(own, stage_, std::move(cuts));
   auto piece = here_->parameters().begin();
-  for (size_t i = 0; i < weights_.size(); ++i) {
-    const NamedTensor& named = weights_[i].named;
-    nn::Parameter parameter{named.name, named.tensor, layouts[i], here, std::nullopt, named.is_buffer};
-    if (is_here(weights_[i])) parameter.tensor = (piece++)->tensor;
-    parameters_.push_back(std::move(parameter));
-  }
+  for (size_t i = 0; i < weights_.size(); ++i)
+    if (is_here(weights_[i])) parameters_[i].tensor = (piece++)->tensor;
+}
+
+/// On the ranks of the stages that have it. These use it for their own parts of the work.
+Layout Pipelined::layout_of(const Weight& weight) const {
+  const int stage = is_here(weight) ? grid_.coordinate(options_.axis) : weight.held_at.front();
+  const Layout layout = layout_by(options_.cuts, weight.named, grid_.shape().at(options_.axis, stage));
+  return weight.held_at.size() == 1 ? layout
+                                    : layout.on(grid_.shape().among(options_.axis, weight.held_at), Kind::copied);
 }
 
 double Pipelined::run(const Step& step, const std::vector<Bundle>& micro_batches, const Loss& loss) {
@@ -211,9 +223,9 @@ Bundle Pipelined::input_of(const Bundle& micro_batch) const {
 Bundle Pipelined::for_next_stage(const Bundle& output) const {
   std::vector<Bundle::Item> pieces;
   std::vector<int64_t> all_sizes;
+  const std::shared_ptr<GlobalGrid> home = global_grid(stage_);
   for (const auto& [name, tensor] : output.items()) {
     const std::vector<int64_t> sizes = tensor.sizes().vec();
-    const std::shared_ptr<GlobalGrid> home = global_grid(stage_);
     pieces.push_back({name, moved(tensor, home->interned(between(sizes)), *home)});
     all_sizes.insert(all_sizes.end(), sizes.begin(), sizes.end());
   }

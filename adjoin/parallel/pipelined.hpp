@@ -110,8 +110,9 @@ class Pipelined {
   int coordinate_of(size_t child) const;
   size_t first_of(int stage) const { return stage == 0 ? 0 : ends_[static_cast<size_t>(stage) - 1]; }
   bool is_here(const Weight& weight) const;
-  void cut_into_stages(const std::vector<double>& elements);
+  void cut_into_stages(const std::vector<double>& costs);
   void keep_own_weights();
+  Layout layout_of(const Weight& weight) const;
   Bundle input_of(const Bundle& micro_batch) const;
   Bundle for_next_stage(const Bundle& output) const;
   Bundle from_previous_stage(const Bundle& received) const;
