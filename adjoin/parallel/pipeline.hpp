@@ -19,7 +19,7 @@ using ActionObserver = std::function<void(const pipeline::Action& action, double
 struct PipelineWork {
   /// A stage's output for a micro-batch. `input` is the previous stage's output, empty for the first stage. Its tensors may be
   /// changed in place, as computed tensors of one worker may, and returned as they are: then the next stage gets them too, and a
-  /// gradient is the sum of all uses.
+  /// gradient is the sum of all uses. On another rank two tensors never share memory, even if they did before.
   std::function<Bundle(int stage, int micro_batch, const Bundle& input)> forward;
   /// The loss of the last stage's output, for which gradients are computed; undefined where none are.
   std::function<at::Tensor(int micro_batch, const Bundle& output)> loss;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "adjoin/base/error.hpp"
 #include "adjoin/movement/forward_pass.hpp"
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/parallel/bundle.hpp"
@@ -36,15 +37,18 @@ struct Child {
 std::vector<Child> children_of(const std::string& name, const torch::nn::Sequential& list);
 
 /// The children of a ModuleList, each applied by `forward(child, input)`.
+/// Throws: InvalidArgument for a child of another type
 template <class Module>
 std::vector<Child> children_of(const std::string& name, const torch::nn::ModuleList& list,
                                const std::function<Bundle(Module& child, const Bundle& input)>& forward) {
   std::vector<Child> children;
-  for (const std::shared_ptr<torch::nn::Module>& child : *list)
-    children.push_back({name + "." + std::to_string(children.size()),
-                        [forward, module = std::dynamic_pointer_cast<Module>(child)](const Bundle& x) {
-                          return forward(*module, x);
-                        }});
+  for (const std::shared_ptr<torch::nn::Module>& child : *list) {
+    const std::string full_name = name + "." + std::to_string(children.size());
+    const auto module = std::dynamic_pointer_cast<Module>(child);
+    require(module != nullptr,
+            [&] { return "children_of: expected modules of one type, got another as " + full_name; });
+    children.push_back({full_name, [forward, module](const Bundle& x) { return forward(*module, x); }});
+  }
   return children;
 }
 

@@ -283,6 +283,9 @@ TEST(Pipelined, refuses_children_and_sizes_that_do_not_fit) {
   EXPECT_EQ(said(children, 1, {}),
             "Pipelined: expected patterns that name weights, got \"norms.*\" of head, which names none");
   EXPECT_FALSE(is_global(net->table->weight)) << "nothing has changed";
+  net->blocks->push_back(nn::Linear(2, 2));
+  EXPECT_EQ(thrown_by<InvalidArgument>([&] { children_of(net); }),
+            "children_of: expected modules of one type, got another as blocks.4");
 }
 
 }  // namespace
