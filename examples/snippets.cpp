@@ -2,7 +2,9 @@
 
 #include <ATen/ATen.h>
 #include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
 
@@ -28,6 +30,7 @@
 #include "adjoin/parallel/distribute.hpp"
 #include "adjoin/parallel/gradients.hpp"
 #include "adjoin/parallel/optimizer.hpp"
+#include "adjoin/parallel/pipelined.hpp"
 #include "examples/support/example.hpp"
 
 using namespace adjoin;
@@ -175,6 +178,42 @@ void automatic(const Communicator& world) {
   auto model = parallel::distribute(net.ptr(), grid, cuts);
 }
 
+struct Block : torch::nn::Module {
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& mask) { return x + linear(x).tanh() * mask; }
+  torch::nn::Linear linear = register_module("linear", torch::nn::Linear(4, 4));
+};
+
+struct Blocks : torch::nn::Module {
+  Blocks() {
+    for (int i = 0; i < 4; ++i) blocks->push_back(std::make_shared<Block>());
+  }
+  torch::nn::Embedding table = register_module("table", torch::nn::Embedding(10, 4));
+  torch::nn::ModuleList blocks = register_module("blocks", torch::nn::ModuleList());
+  torch::nn::Linear head = register_module("head", torch::nn::Linear(4, 10));
+};
+
+void module_in_a_pipeline(const Communicator& world) {
+  using parallel::Bundle;
+  const auto net = std::make_shared<Blocks>();
+  const std::vector<Bundle> micro_batches(2, {{"ids", at::arange(6)}, {"mask", at::ones({6, 1})}});
+  const Step step;
+
+  std::vector<parallel::Child> children = parallel::children_of<Block>(
+      "blocks", net->blocks,
+      [](Block& block, const Bundle& in) { return in.with("x", block.forward(in["x"], in["mask"])); });
+  children.insert(children.begin(), {"table", [&](const Bundle& in) { return in.with("x", net->table(in["ids"])); }});
+  children.push_back({"head", [&](const Bundle& in) { return in.with("x", net->head(in["x"])); }});
+
+  const Grid grid(world, {{"pp", world.size()}});
+  parallel::Pipelined model(*net, children, grid, pipeline::make_schedule("1f1b", world.size(), /*micro_batches=*/2));
+  torch::optim::SGD optimizer(model.weights(), /*lr=*/0.1);
+  const double loss = model.run(step, micro_batches, [](int, const Bundle& out) {
+    return at::cross_entropy_loss(out["x"], out["ids"]) / 2;  // the mean of two micro-batches
+  });
+  optimizer.step();
+  example::ensure(loss > 0, "there is no loss");
+}
+
 void experts_of_rows(const Communicator& world) {
   const int64_t samples = 6;
   const GridShape line({{"all", world.size()}});
@@ -227,6 +266,7 @@ void run_all(const Communicator& world, example::Report& report) {
   data_parallel(world);
   any_module(world);
   automatic(world);
+  module_in_a_pipeline(world);
   experts_of_rows(world);
   tracing(world);
   report.line("All of them ran.");

@@ -102,7 +102,8 @@ std::vector<std::string> patterns_of(const std::vector<size_t>& chosen, const st
   for (const auto& [last, names] : by_last_word) of_last_words.push_back(pattern_of(names));
   const auto names_these_alone = [&](const std::vector<std::string>& patterns) {
     for (size_t i = 0; i < tensors.size(); ++i) {
-      const bool is_named = std::ranges::any_of(patterns, [&](const auto& p) { return fits(p, tensors[i].name); });
+      const bool is_named =
+          std::ranges::any_of(patterns, [&](const auto& p) { return pattern_names(p, tensors[i].name); });
       if (is_named != (std::ranges::find(chosen, i) != chosen.end())) return false;
     }
     return true;

@@ -158,34 +158,40 @@ std::vector<NamedTensor> tensors_of(const torch::nn::Module& module) {
   return named;
 }
 
-bool fits(std::string_view pattern, std::string_view name) {
+bool pattern_names(std::string_view pattern, std::string_view name) {
   if (pattern.empty()) return name.empty();
-  if (pattern[0] == '*') return fits(pattern.substr(1), name) || (!name.empty() && fits(pattern, name.substr(1)));
-  return !name.empty() && pattern[0] == name[0] && fits(pattern.substr(1), name.substr(1));
+  if (pattern[0] == '*')
+    return pattern_names(pattern.substr(1), name) || (!name.empty() && pattern_names(pattern, name.substr(1)));
+  return !name.empty() && pattern[0] == name[0] && pattern_names(pattern.substr(1), name.substr(1));
+}
+
+void check_patterns(const Cuts& cuts, const std::vector<NamedTensor>& tensors) {
+  for (const auto& [pattern, cut] : cuts.weights)
+    require(std::ranges::any_of(tensors, [&](const auto& tensor) { return pattern_names(pattern, tensor.name); }), [&] {
+      return "distribute: expected patterns that name weights, got \"" + pattern + "\", which names none";
+    });
+}
+
+Layout layout_by(const Cuts& cuts, const NamedTensor& tensor, const GridShape& grid) {
+  const Kind kind = tensor.is_buffer ? Kind::replicated : Kind::copied;
+  const std::vector<int64_t> shape = tensor.tensor.sizes().vec();
+  std::optional<Layout> found;
+  for (const auto& [pattern, cut] : cuts.weights) {
+    if (!pattern_names(pattern, tensor.name)) continue;
+    const Layout layout = cut_layout(cut, shape, grid, kind);
+    require(!found || *found == layout, [&] {
+      return "distribute: expected one cut of " + tensor.name + ", got \"" + cut + "\" of \"" + pattern +
+             "\", and another before it";
+    });
+    found = layout;
+  }
+  return found ? *found : cut_layout("", shape, grid, kind);
 }
 
 std::vector<Layout> layouts_of(const std::vector<NamedTensor>& tensors, const GridShape& grid, const Cuts& cuts) {
   std::vector<Layout> layouts;
-  for (const auto& [name, tensor, is_buffer] : tensors) {
-    // Weights are copied along the axes that do not cut them: each use says what it needs.
-    const Kind kind = is_buffer ? Kind::replicated : Kind::copied;
-    const std::vector<int64_t> shape = tensor.sizes().vec();
-    std::optional<Layout> found;
-    for (const auto& [pattern, cut] : cuts.weights) {
-      if (!fits(pattern, name)) continue;
-      const Layout layout = cut_layout(cut, shape, grid, kind);
-      require(!found || *found == layout, [&] {
-        return "distribute: expected one cut of " + name + ", got \"" + cut + "\" of \"" + pattern +
-               "\", and another before it";
-      });
-      found = layout;
-    }
-    layouts.push_back(found ? *found : cut_layout("", shape, grid, kind));
-  }
-  for (const auto& [pattern, cut] : cuts.weights)
-    require(std::ranges::any_of(tensors, [&](const auto& tensor) { return fits(pattern, tensor.name); }), [&] {
-      return "distribute: expected patterns that name weights, got \"" + pattern + "\", which names none";
-    });
+  for (const NamedTensor& tensor : tensors) layouts.push_back(layout_by(cuts, tensor, grid));
+  check_patterns(cuts, tensors);
   return layouts;
 }
 
@@ -267,10 +273,10 @@ Distributed::~Distributed() = default;
 Distributed::Distributed(Distributed&&) noexcept = default;
 Distributed& Distributed::operator=(Distributed&&) noexcept = default;
 
-void Distributed::begin(const Step& step) const {
+void Distributed::begin(const Step& step, int64_t drawn) const {
   if (state_->sharded_) state_->sharded_->begin();
   state_->home_->step = step;
-  state_->home_->drawn = 0;
+  state_->home_->drawn = drawn;
 }
 
 int64_t Distributed::drawn() const {

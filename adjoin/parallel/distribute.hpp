@@ -56,11 +56,14 @@ struct NamedTensor {
 /// Those of a module, each once, under its first name.
 std::vector<NamedTensor> tensors_of(const torch::nn::Module& module);
 
-/// Whether `*` of a pattern of Cuts can stand for texts with which it is the name.
-bool fits(std::string_view pattern, std::string_view name);
-
-/// The layouts that cuts give tensors: weights are copied along the axes that do not cut them, buffers replicated.
-/// Throws: InvalidArgument for a pattern that names no tensor, for a tensor that two patterns cut differently, and as cut_layout
+/// Whether `*` of a pattern can stand for texts with which it is the name.
+bool pattern_names(std::string_view pattern, std::string_view name);
+/// Throws: InvalidArgument for a pattern that names none of the tensors
+void check_patterns(const Cuts& cuts, const std::vector<NamedTensor>& tensors);
+/// The layout of a parameter or a buffer. Weights are copied along the axes that do not cut them: each use says what it needs.
+/// Throws: InvalidArgument where two patterns cut it differently, and as cut_layout
+Layout layout_by(const Cuts& cuts, const NamedTensor& tensor, const GridShape& grid);
+/// Those of all tensors. Throws: InvalidArgument as check_patterns and layout_by
 std::vector<Layout> layouts_of(const std::vector<NamedTensor>& tensors, const GridShape& grid, const Cuts& cuts);
 
 /// A module whose parameters and buffers are global tensors, so that its code, which stays as it is, runs on all workers of a grid.
@@ -79,8 +82,8 @@ class Distributed {
   Distributed(Distributed&&) noexcept;
   Distributed& operator=(Distributed&&) noexcept;
 
-  /// Begins a step: random operations draw by it and their number since then.
-  void begin(const Step& step) const;
+  /// Begins a step: random operations draw by it and their number, counted on from `drawn`.
+  void begin(const Step& step, int64_t drawn = 0) const;
   /// While it lives, also operations that draw on plain tensors, such as at::rand, draw the same on all workers; `forward` holds one.
   std::shared_ptr<DrawsAlike> draw_alike() const;
   /// The random operations since then, from which what is computed again draws again (DrawsAgain).

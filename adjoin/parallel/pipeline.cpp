@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/engine.h>
@@ -30,14 +31,19 @@ using pipeline::Action;
 using pipeline::Schedule;
 using ActionKind = pipeline::Kind;
 
-/// A micro-batch in a stage, from its forward pass until all its gradients are computed. The output goes to the next stage;
-/// only the edge from which backward begins is kept of it.
-struct InFlight {
-  at::Tensor input;
-  torch::autograd::Edge output;
-  at::Tensor like_output;  // with its shape and type, without memory
-  /// The output's gradient, which backward takes from here: LibTorch would keep what it is given until backward ends.
+/// A tensor of a stage's output, of which only the edge from which backward begins is kept, or nothing if it requires no gradient.
+struct Output {
+  ItemSpec spec;
+  torch::autograd::Edge edge = {};
+  /// Its gradient, which backward takes from here: LibTorch would keep what it is given until backward ends.
   std::shared_ptr<at::Tensor> gradient = std::make_shared<at::Tensor>();
+};
+
+/// A micro-batch in a stage, from its forward pass until all its gradients are computed. Of its input and its output, the
+/// tensors whose gradients travel.
+struct InFlight {
+  std::vector<Bundle::Item> input;
+  std::vector<Output> output;
   PostponedGradients weights;
 };
 
@@ -47,22 +53,40 @@ struct InFlight {
 struct Inbox {
   std::vector<int> order = {};  // order in which the micro-batches arrive, if they come from another rank
   size_t next = 0;
-  std::map<int, at::Tensor> there = {};
+  std::map<int, Bundle> there = {};
 };
 
 bool makes_gradient_of_input(ActionKind kind) {
   return kind == ActionKind::backward || kind == ActionKind::input;
 }
 
-/// As torch::autograd::backward, for a tensor that may be gone.
-void begin_backward(const torch::autograd::Edge& output, at::Tensor gradient) {
-  torch::autograd::Engine::get_default_engine().execute({output}, {std::move(gradient)}, /*keep_graph=*/false,
-                                                        /*create_graph=*/false, /*accumulate_grad=*/true);
+/// As torch::autograd::backward, for tensors that may be gone: a hook of each knows its gradient.
+void begin_backward(const std::vector<Output>& outputs) {
+  torch::autograd::edge_list edges;
+  torch::autograd::variable_list zeros;
+  for (const Output& output : outputs) {
+    if (!output.edge.is_valid()) continue;
+    edges.push_back(output.edge);
+    zeros.push_back(at::zeros({}, output.spec.type.value()).expand(output.spec.sizes));
+  }
+  if (edges.empty()) return;
+  torch::autograd::Engine::get_default_engine().execute(edges, zeros, /*keep_graph=*/false, /*create_graph=*/false,
+                                                        /*accumulate_grad=*/true);
+}
+
+Output output_of(const std::string& name, const at::Tensor& tensor) {
+  Output output{{name, tensor.sizes().vec(), tensor.scalar_type(), /*has_gradient=*/false}};
+  if (tensor.requires_grad()) {
+    const at::Tensor handed_on = tensor.view_as(tensor);  // a node of its own, before all hooks of the tensor
+    output.edge = torch::autograd::impl::gradient_edge(handed_on);
+    handed_on.register_hook([gradient = output.gradient](const at::Tensor&) { return std::exchange(*gradient, {}); });
+  }
+  return output;
 }
 
 /// The leaf that gets a stage's gradient as a tensor that was computed, so that the stage may change it in place.
 at::Tensor computed_from(const at::Tensor& leaf) {
-  if (!leaf.defined()) return leaf;
+  if (!leaf.requires_grad()) return leaf;
   const auto same = [](const at::Tensor& t) { return t.detach(); };
   return apply({.forward = same, .adjoint = same}, leaf);
 }
@@ -105,8 +129,10 @@ class PipelineRank {
   const std::vector<Action>& mine() const { return schedule_.actions[static_cast<size_t>(ranks_.rank())]; }
   bool is_last(int stage) const { return stage + 1 == schedule_.stages; }
   int rank_of(int stage) const { return schedule_.rank_of[static_cast<size_t>(stage)]; }
-  /// One tag for outputs to the next stage, and one for gradients to the previous one.
-  static int tag_of(int from, int to) { return 2 * std::min(from, to) + (from < to ? 0 : 1); }
+  /// For each tensor, one tag for outputs to the next stage, and one for gradients to the previous one.
+  int tag_of(int from, int to, size_t tensor) const {
+    return 2 * (static_cast<int>(tensor) * schedule_.stages + std::min(from, to)) + (from < to ? 0 : 1);
+  }
 
   void act(const Action& action) {
     if (action.kind == ActionKind::forward)
@@ -118,40 +144,48 @@ class PipelineRank {
   }
 
   void forward(const Action& action) {
+    const auto [stage, kind, micro_batch] = action;
     InFlight flight;
-    if (action.stage > 0) {
-      flight.input = take(action.stage - 1, action.stage, action.micro_batch);
-      flight.input.requires_grad_(has_backward_);
+    const Bundle leaves = stage > 0 ? take(stage - 1, stage, micro_batch) : Bundle();
+    std::vector<Bundle::Item> input;
+    for (const Bundle::Item& leaf : leaves.items()) {
+      input.push_back({leaf.name, computed_from(leaf.tensor)});
+      if (leaf.tensor.requires_grad()) flight.input.push_back(leaf);
     }
-    at::Tensor output = work_.forward(action.stage, action.micro_batch, computed_from(flight.input));
-    if (is_last(action.stage))
-      output = work_.loss(action.micro_batch, output);
-    else
-      give(output.detach(), action.stage, action.stage + 1, action.micro_batch);
-    if (!has_backward_) return;
-    if (output.requires_grad()) {
-      const at::Tensor handed_on = output.view_as(output);  // a node of its own, before all hooks of the output
-      flight.output = torch::autograd::impl::gradient_edge(handed_on);
-      handed_on.register_hook([gradient = flight.gradient](const at::Tensor&) { return std::exchange(*gradient, {}); });
+    const Bundle output = work_.forward(stage, micro_batch, std::move(input));
+    if (is_last(stage)) {
+      const at::Tensor loss = work_.loss(micro_batch, output);
+      if (has_backward_) flight.output.push_back(output_of("the loss", loss));
+    } else {
+      const Bundle next = for_next_stage(output, stage, micro_batch);
+      for (size_t i = 0; i < next.size(); ++i)
+        if (const auto& [name, tensor] = output.items()[i]; next.items()[i].tensor.requires_grad())
+          flight.output.push_back(output_of(name, tensor));
+      give(next, stage, stage + 1, micro_batch);
     }
-    flight.like_output = at::empty(output.sizes(), output.options().device(at::kMeta));
-    flying_[{action.stage, action.micro_batch}] = std::move(flight);
+    if (has_backward_) flying_[{stage, micro_batch}] = std::move(flight);
   }
 
   void backward(const Action& action) {
     InFlight& flight = flying_.at({action.stage, action.micro_batch});
-    const auto on_cpu = flight.like_output.options().device(at::kCPU);
-    *flight.gradient = is_last(action.stage) ? at::full(flight.like_output.sizes(), work_.loss_scale, on_cpu)
-                                             : take(action.stage + 1, action.stage, action.micro_batch);
-    const torch::autograd::Edge output = std::exchange(flight.output, {});
-    const at::Tensor input = std::exchange(flight.input, {});
-    const auto run = [&] {
-      if (output.is_valid()) begin_backward(output, at::zeros({}, on_cpu).expand(flight.like_output.sizes()));
-    };
+    if (is_last(action.stage)) {
+      const ItemSpec& loss = flight.output.front().spec;
+      *flight.output.front().gradient = at::full(loss.sizes, work_.loss_scale, loss.type.value());
+    } else {
+      const Bundle gradients = take(action.stage + 1, action.stage, action.micro_batch);
+      for (size_t i = 0; i < gradients.size(); ++i) *flight.output[i].gradient = gradients.items()[i].tensor;
+    }
+    const std::vector<Output> output = std::exchange(flight.output, {});
+    const std::vector<Bundle::Item> input = std::exchange(flight.input, {});
+    const auto run = [&] { begin_backward(output); };
     action.kind == ActionKind::input ? flight.weights.collect(run) : run();
-    if (input.defined()) {
-      const at::Tensor of_input = std::exchange(input.mutable_grad(), {});  // postponed gradients may keep the input
-      give(of_input.defined() ? of_input : at::zeros_like(input), action.stage, action.stage - 1, action.micro_batch);
+    if (action.stage > 0) {
+      std::vector<Bundle::Item> gradients;
+      for (const auto& [name, leaf] : input) {
+        const at::Tensor gradient = std::exchange(leaf.mutable_grad(), {});  // postponed gradients may keep the leaf
+        gradients.push_back({name, gradient.defined() ? gradient : at::zeros_like(leaf)});
+      }
+      give(std::move(gradients), action.stage, action.stage - 1, action.micro_batch);
     }
     if (action.kind == ActionKind::backward) flying_.erase({action.stage, action.micro_batch});
   }
@@ -162,27 +196,84 @@ class PipelineRank {
     flying_.erase(found);
   }
 
-  void give(const at::Tensor& tensor, int from, int to, int micro_batch) {
-    if (rank_of(to) == ranks_.rank())
-      inbox(from, to).there.emplace(micro_batch, tensor);
-    else
-      sent_.send(tensor, ranks_, rank_of(to), tag_of(from, to));
+  /// An output as the next stage gets it: out of autograd's graph, and requiring a gradient where one comes back.
+  Bundle for_next_stage(const Bundle& output, int stage, int micro_batch) const {
+    BundleSpec spec = spec_of(output);
+    if (rank_of(stage + 1) != ranks_.rank() && work_.output_shape) {
+      const BundleSpec expected = expected_of(stage, micro_batch);
+      check_fits(spec, expected, "stage " + std::to_string(stage), "stage " + std::to_string(stage + 1));
+      spec = expected;
+    }
+    std::vector<Bundle::Item> items;
+    for (size_t i = 0; i < output.size(); ++i) {
+      const auto& [name, tensor] = output.items()[i];
+      items.push_back({name, tensor.detach().requires_grad_(spec.items[i].has_gradient)});
+    }
+    return items;
   }
 
-  at::Tensor take(int from, int to, int micro_batch) {
+  /// What output_shape says, with the type of each tensor, and whether its gradient comes back.
+  BundleSpec expected_of(int stage, int micro_batch) const {
+    BundleSpec spec = work_.output_shape(stage, micro_batch);
+    for (ItemSpec& item : spec.items) {
+      item.type = item.type.value_or(c10::typeMetaToScalarType(work_.output.dtype()));
+      item.has_gradient &= has_backward_ && (at::isFloatingType(*item.type) || at::isComplexType(*item.type));
+    }
+    return spec;
+  }
+
+  void give(const Bundle& bundle, int from, int to, int micro_batch) {
+    if (rank_of(to) == ranks_.rank()) {
+      inbox(from, to).there.emplace(micro_batch, bundle);
+      return;
+    }
+    if (from < to && !work_.output_shape) {
+      const std::vector<int64_t> numbers = numbers_of(spec_of(bundle));
+      for (const at::Tensor& ahead : {at::tensor({std::ssize(numbers)}), at::tensor(numbers)})
+        sent_.send(ahead, ranks_, rank_of(to), tag_of(from, to, 0));
+    }
+    for (size_t i = 0; i < bundle.size(); ++i)
+      sent_.send(bundle.items()[i].tensor.detach(), ranks_, rank_of(to), tag_of(from, to, i));
+  }
+
+  Bundle take(int from, int to, int micro_batch) {
     Inbox& in = inbox(from, to);
     while (!in.there.contains(micro_batch)) {
       const int coming = in.order[in.next++];
-      const at::Tensor tensor = from < to ? at::empty(work_.output_shape(from, coming), work_.output)
-                                          : at::empty(flying_.at({to, coming}).like_output.sizes(),
-                                                      flying_.at({to, coming}).like_output.options().device(at::kCPU));
       const auto begin = Clock::now();
-      ranks_.recv(buffer_of_reals(tensor), rank_of(from), tag_of(from, to));
+      Bundle received = receive(from, to, coming);
       waited_ += Clock::now() - begin;
       sent_.drop_received();
-      in.there.emplace(coming, tensor);
+      in.there.emplace(coming, std::move(received));
     }
     return std::move(in.there.extract(micro_batch).mapped());
+  }
+
+  Bundle receive(int from, int to, int micro_batch) {
+    BundleSpec spec;
+    if (from < to)
+      spec = work_.output_shape ? expected_of(from, micro_batch) : announced(from, to);
+    else
+      for (const Output& output : flying_.at({to, micro_batch}).output) spec.items.push_back(output.spec);
+    std::vector<Bundle::Item> items;
+    std::vector<Message> messages;
+    for (const ItemSpec& item : spec.items) {
+      items.push_back({item.name, at::empty(item.sizes, work_.output.dtype(item.type))});
+      messages.push_back(
+          receive_of(buffer_of_reals(items.back().tensor), rank_of(from), tag_of(from, to, messages.size())));
+    }
+    if (!messages.empty()) ranks_.make({.name = "recv", .messages = messages});
+    for (size_t i = 0; i < items.size(); ++i) items[i].tensor.requires_grad_(spec.items[i].has_gradient);
+    return items;
+  }
+
+  /// What travels ahead of tensors whose sizes this rank does not know.
+  BundleSpec announced(int from, int to) {
+    int64_t count = 0;
+    ranks_.recv(buffer(count), rank_of(from), tag_of(from, to, 0));
+    std::vector<int64_t> numbers(static_cast<size_t>(count));
+    ranks_.recv(buffer(numbers), rank_of(from), tag_of(from, to, 0));
+    return spec_from(numbers);
   }
 
   Inbox& inbox(int from, int to) {

@@ -15,7 +15,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/lab/silent_backend.hpp"
-#include "adjoin/models/stages.hpp"
+#include "adjoin/pipeline/balanced_stages.hpp"
 #include "adjoin/store/read_text.hpp"
 
 namespace adjoin::train {
@@ -79,7 +79,7 @@ std::vector<int> sizes_of(const Configuration& c, int stages, std::span<const mo
     std::vector<double> costs;
     for (const models::Segment& segment : segments) costs.push_back(segment.cost);
     if (std::ranges::all_of(costs, [](double cost) { return cost == 0; })) std::ranges::fill(costs, 1.0);
-    return models::balanced_stages(costs, stages);
+    return pipeline::balanced_stages(costs, stages);
   }
   std::vector<int> sizes = sizes_given(c, stages);
   const int64_t sum = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});

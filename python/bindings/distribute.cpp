@@ -40,7 +40,8 @@ void bind_distribute(py::module_& m) {
              return Owner<Distributed>(new Distributed(named, grid, {std::move(weights)}));
            }),
            "tensors"_a, "grid"_a, "weights"_a)
-      .def("begin", &Distributed::begin, "step"_a)
+      .def(
+          "begin", [](const Distributed& model, const Step& step) { model.begin(step); }, "step"_a)
       .def(
           "draw_alike", [](const Distributed& d) { return Alike{&d}; }, py::keep_alive<0, 1>())
       .def_property_readonly("drawn", &Distributed::drawn)

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/models/stages.hpp"
+#include "adjoin/pipeline/balanced_stages.hpp"
 #include "tests/support/one_worker.hpp"
 #include "tests/support/worlds.hpp"
 
@@ -68,7 +68,7 @@ TEST(Generate, writes_the_same_with_and_without_caches_in_every_layout) {
 Model stage_of(const WriterOptions& options, const Grid& grid, int stage, int stages) {
   const std::vector<Segment> all = decoder(writer_options(options));
   std::vector<double> costs(all.size(), 1.0);
-  const std::vector<int> sizes = balanced_stages(costs, stages);
+  const std::vector<int> sizes = pipeline::balanced_stages(costs, stages);
   const auto first = all.begin() + std::accumulate(sizes.begin(), sizes.begin() + stage, 0);
   Model model(std::vector<Segment>(first, first + sizes[static_cast<size_t>(stage)]), grid, at::kDouble);
   nn::initialize(*model, 3);

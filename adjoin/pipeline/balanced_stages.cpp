@@ -1,4 +1,4 @@
-#include "adjoin/models/stages.hpp"
+#include "adjoin/pipeline/balanced_stages.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -6,7 +6,7 @@
 
 #include "adjoin/base/error.hpp"
 
-namespace adjoin::models {
+namespace adjoin::pipeline {
 
 std::vector<int> balanced_stages(std::span<const double> costs, int stages) {
   const size_t n = costs.size(), k = static_cast<size_t>(std::max(stages, 0));
@@ -45,4 +45,4 @@ std::vector<int> balanced_stages(std::span<const double> costs, int stages) {
   return sizes;
 }
 
-}  // namespace adjoin::models
+}  // namespace adjoin::pipeline

@@ -1,4 +1,4 @@
-#include "adjoin/models/stages.hpp"
+#include "adjoin/pipeline/balanced_stages.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "adjoin/base/error.hpp"
 #include "tests/support/failures.hpp"
 
-namespace adjoin::models {
+namespace adjoin::pipeline {
 namespace {
 
 double largest(const std::vector<double>& costs, const std::vector<int>& sizes) {
@@ -70,4 +70,4 @@ TEST(BalancedStages, refuse_more_stages_than_segments) {
 }
 
 }  // namespace
-}  // namespace adjoin::models
+}  // namespace adjoin::pipeline
