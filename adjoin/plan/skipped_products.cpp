@@ -5,9 +5,6 @@
 #include <torch/library.h>
 
 namespace adjoin::plan {
-
-using namespace train;
-
 namespace {
 
 // LibTorch looks at this key before a device's kernels and after autograd, and has no kernels for it in C++.
