@@ -29,7 +29,7 @@ LEFT_OUT = [  # a folder or headers of it, and why users do not need them
     ("nn/rules", "*", "how operations run on global tensors"),
     ("nn/sequence", "dropped_rows dropped_tile methods tile", "what attention is made of"),
     ("hugging_face", "config_values export_tokenizer rotary_positions", "parts of pretrained and export_model"),
-    ("parallel", "arriving_weights cut_layers dim_choices gradient_sums looked_up shared_order weight_gathers weight_parts weight_units whole_matrices", "parts of weights, automatic and optimizer"),
+    ("parallel", "arriving_weights cut_layers dim_choices gradient_sums looked_up sharded_pieces shared_order weight_gathers weight_parts weight_units whole_matrices", "parts of weights, distribute, automatic and optimizer"),
     ("plan", "extrapolated_step layouts measured_segments measurements memory_walk planned_samples rounds segment_needs skipped_products step_time "
      "workbench", "parts of plan.hpp and step_plan.hpp"),
     ("report", "chart failures page page_parts pictures planned_memory scale tables", "parts of a report's page"),
