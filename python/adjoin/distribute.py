@@ -78,7 +78,10 @@ class Distributed:
         return self._laid_out.trained()
 
     def shards(self):
-        """The same in ZeRO's stage 3: each rank keeps only its shard of what others have copies of, and has it whole while it is read."""
+        """The same in ZeRO's stage 3: each rank keeps only its shard of what others have copies of, and has it whole while it is read.
+
+        From then on save and gather parameters(), not the module.
+        """
         return self._laid_out.shards()
 
     def __repr__(self):

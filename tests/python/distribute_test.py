@@ -92,7 +92,7 @@ class Distribute(unittest.TestCase):
                 for _ in range(3):
                     loss_of(model(IDS)).backward()
                     optimizer.step(0.01)
-                results.append(nn.gather_state(model))
+                results.append(nn.gather_state(laid_out.parameters() if sharded else model))
             if world.rank == 0:
                 for name in results[0]:
                     self.near(results[0][name], results[2][name], name)
