@@ -9,7 +9,6 @@
 #include "adjoin/comm/contract/call.hpp"
 #include "adjoin/movement/distributed_tensor.hpp"
 #include "adjoin/movement/forward_record.hpp"
-#include "adjoin/movement/global_tensor.hpp"
 #include "adjoin/movement/graph_notes.hpp"
 #include "adjoin/movement/kinds_along.hpp"
 
@@ -138,8 +137,6 @@ class Check {
       case What::number:
         return {all(kConstant)};
       case What::operation:
-        if (const Layout* read = layout_read(*note.node); read != nullptr && values_[note.operands[0]].known != nullptr)
-          return {along_.of(*read, values_[note.operands[0]].known->world)};  // a leaf, as this use of it needs it
         return {result_of(note)};
       case What::movement:
         return {moved_by(note)};

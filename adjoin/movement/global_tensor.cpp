@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/movement/forward_record.hpp"
 #include "adjoin/movement/global_move.hpp"
 
 namespace adjoin {
@@ -94,8 +93,8 @@ torch::autograd::Node* node_of(const at::Tensor& global) {
 
 /// LibTorch changes the places of the pieces in its graph by itself.
 void follow_pieces(const GlobalViews& all, const at::Tensor& written) {
-  const auto follow = [&](const WeakTensor& weak) {
-    const at::Tensor tensor(weak.lock());
+  const auto follow = [&](const WeakGlobal& weak) {
+    const at::Tensor tensor = weak.lock();
     if (!tensor.defined() || tensor.is_same(written)) return;
     const at::Tensor& local = piece_of(tensor).local;
     if (!local.requires_grad()) return;
@@ -103,7 +102,7 @@ void follow_pieces(const GlobalViews& all, const at::Tensor& written) {
     if (node == nullptr || !(node->next_edge(0) == torch::autograd::impl::gradient_edge(local))) link(tensor, local);
   };
   follow(all.of);
-  for (const WeakTensor& view : all.views) follow(view);
+  for (const WeakGlobal& view : all.views) follow(view);
 }
 
 void check_piece(const DistributedTensor& x) {
@@ -133,6 +132,14 @@ DrawsAlike::~DrawsAlike() {
 }
 GlobalGrid* DrawsAlike::home() {
   return drawn_for;
+}
+
+void GlobalPiece::release_resources() {
+  local.reset();
+  home.reset();
+  last_moved.reset();
+  copied.reset();
+  views.reset();
 }
 
 std::shared_ptr<GlobalGrid> global_grid(const Grid& grid) {
@@ -219,7 +226,6 @@ at::Tensor global(const at::Tensor& local, const Layout& layout, std::shared_ptr
       "compiles or exports it; take local_of(x).local, or whole(x)");
   impl->set_version_counter(
       local.unsafeGetTensorImpl()->version_counter());  // a write to the memory is one to all views
-  declared("the result of an operation", local, layout, home->grid);
   impl->set_backend_meta(c10::make_intrusive<GlobalPiece>(local, layout, std::move(home)));
   at::Tensor result(std::move(impl));
   if (local.requires_grad() && c10::GradMode::is_enabled()) link(result, local);
@@ -232,8 +238,14 @@ at::Tensor global(const DistributedTensor& x) {
   return global(x.local, home->interned(x.layout), home);
 }
 
+at::Tensor WeakGlobal::lock() const {
+  const auto piece = piece_.lock();
+  return piece ? at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(tensor_))
+               : at::Tensor();
+}
+
 GlobalViews::GlobalViews(const at::Tensor& of, std::shared_ptr<int64_t> version)
-    : of(of.getIntrusivePtr()), is_of_leaf(of.is_leaf() && of.requires_grad()), version(std::move(version)) {}
+    : of(of), is_of_leaf(of.is_leaf() && of.requires_grad()), version(std::move(version)) {}
 
 void set_view(const at::Tensor& view, const at::Tensor& of, bool is_in_graph) {
   std::shared_ptr<GlobalViews>& all = piece_of(of).views;
@@ -241,10 +253,10 @@ void set_view(const at::Tensor& view, const at::Tensor& of, bool is_in_graph) {
   piece_of(view).views = is_in_graph ? all : std::make_shared<GlobalViews>(view, all->version);
   if (!is_in_graph) return;
   if (all->views.size() == all->room) {
-    std::erase_if(all->views, [](const WeakTensor& weak) { return weak.expired(); });
+    std::erase_if(all->views, [](const WeakGlobal& weak) { return weak.expired(); });
     all->room = std::max(all->room, 2 * all->views.size());
   }
-  all->views.emplace_back(view.getIntrusivePtr());
+  all->views.emplace_back(view);
 }
 
 at::Tensor read_piece(const at::Tensor& global, const Layout& read) {
@@ -274,11 +286,6 @@ at::Tensor read_piece(const at::Tensor& global, const Layout& read) {
   }
   torch::autograd::create_gradient_edge(alias, node);
   return alias;
-}
-
-const Layout* layout_read(const torch::autograd::Node& node) {
-  const auto* const found = dynamic_cast<const ToPiece*>(&node);
-  return found == nullptr ? nullptr : &found->layout;
 }
 
 DistributedTensor local_of(const at::Tensor& x) {

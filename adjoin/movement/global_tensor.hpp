@@ -123,15 +123,27 @@ class DrawsAgain : NotCopied {
 /// The one of this thread for a grid; made by the first global tensor on it, and gone with the last.
 std::shared_ptr<GlobalGrid> global_grid(const Grid& grid);
 
-using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+/// A global tensor as long as something else has it. Not by a weak pointer to the tensor, as LibTorch would then keep its piece.
+class WeakGlobal {
+ public:
+  explicit WeakGlobal(const at::Tensor& global)
+      : piece_(global.unsafeGetTensorImpl()->get_backend_meta_intrusive_ptr()), tensor_(global.unsafeGetTensorImpl()) {}
+  bool expired() const { return piece_.expired(); }
+  /// Undefined if it is gone.
+  at::Tensor lock() const;
+
+ private:
+  c10::weak_intrusive_ptr<c10::BackendMeta> piece_;  // which only the tensor has
+  c10::TensorImpl* tensor_;
+};
 
 /// A global tensor and its views: a write to one of them changes the place of all in autograd's graph.
 struct GlobalViews {
   GlobalViews(const at::Tensor& of, std::shared_ptr<int64_t> version);
 
-  WeakTensor of;
+  WeakGlobal of;
   const bool is_of_leaf;  ///< that is trained: none is written while gradients are recorded
-  std::vector<WeakTensor> views = {};
+  std::vector<WeakGlobal> views = {};
   size_t room = 8;                         ///< of `views`; where it is full, those that are gone leave
   const std::shared_ptr<int64_t> version;  ///< of the memory after the last write by an operation
 };
@@ -142,6 +154,8 @@ struct GlobalPiece final : c10::BackendMeta {
       : local(std::move(local)), layout(std::move(layout)), home(std::move(home)) {}
   /// For `.data()` and set_data.
   c10::intrusive_ptr<c10::BackendMeta> clone(const c10::intrusive_ptr<c10::BackendMeta>& self) const override;
+  /// The tensor is gone, while its views know this piece.
+  void release_resources() override;
 
   at::Tensor local;
   Layout layout;
@@ -181,9 +195,6 @@ at::Tensor read_piece(const at::Tensor& global, const Layout& read);
 inline at::Tensor read_piece(const at::Tensor& global) {
   return read_piece(global, piece_of(global).layout);
 }
-
-/// The layout as which an operation reads a leaf of the graph; nullptr for another node.
-const Layout* layout_read(const torch::autograd::Node& node);
 
 /// After an operation has written to the piece of `global`: its gradient leads to the result's, and those of its views lead there too.
 void was_written(const at::Tensor& global, const at::Tensor& local);

@@ -9,7 +9,6 @@
 #include <set>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/movement/check_gradients.hpp"
 #include "adjoin/movement/global_tensor.hpp"
 #include "adjoin/movement/move.hpp"
 #include "adjoin/nn/distributed/route.hpp"
@@ -309,18 +308,6 @@ const std::vector<nn::Parameter>& Distributed::trained() const {
 }
 const std::vector<nn::Parameter>& Distributed::shards() const {
   return state_->trained(/*sharded=*/true);
-}
-void Distributed::check(const at::Tensor& loss) const {
-  const Grid& grid = state_->home_->grid;
-  std::vector<KnownTensor> weights;
-  for (size_t i = 0; i < state_->leaves_.size(); ++i)
-    weights.push_back(
-        {state_->parameters_[i].name, state_->leaves_[i], piece_of(state_->leaves_[i]).layout, grid.world()});
-  const DistributedTensor of_loss = local_of(loss);
-  std::map<std::string, Kind> kinds;
-  for (const GridShape::Axis& axis : grid.shape().axes())
-    if (of_loss.layout.kind(axis.name) == Kind::replicated) kinds[axis.name] = Kind::replicated;
-  check_gradients(of_loss.local, weights, {}, grid, kinds);
 }
 const Grid& Distributed::grid() const {
   return state_->home_->grid;

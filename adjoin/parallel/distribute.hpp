@@ -106,12 +106,6 @@ class Distributed {
   /// Throws: InvalidArgument after a call of `trained`, which this one excludes
   const std::vector<nn::Parameter>& shards() const;
 
-  /// Searches what led to a loss, before its backward, for anything that would give a weight another gradient than one worker
-  /// computes (adjoin::check_gradients). Rules make no such mistake, but code may that takes pieces itself (local_of, global). Where
-  /// a ForwardRecord lives while the loss is computed, each operation's result must also lie as its rule says.
-  /// Throws: InvalidArgument as check_gradients
-  void check(const at::Tensor& loss) const;
-
   const Grid& grid() const;
   const Cuts& cuts() const;
   /// "words.weight [50, 64]: words over tp", a line for each parameter.

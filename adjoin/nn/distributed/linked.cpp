@@ -8,7 +8,6 @@
 #include <algorithm>
 
 #include "adjoin/movement/forward_mode.hpp"
-#include "adjoin/movement/graph_notes.hpp"
 #include "adjoin/movement/intercept.hpp"
 
 namespace adjoin::nn {
@@ -42,9 +41,6 @@ struct Link : torch::autograd::Function<Link> {
     return of_inputs;
   }
 };
-
-// Other tensors than y only have gradients of zero.
-const SummingNodes links(typeid(torch::autograd::CppNode<Link>));
 
 /// Reads marked tensors (movement/marks) again when backward comes to y: LibTorch's formulas do so on workers with elements only.
 struct ReadAgain : torch::autograd::Function<ReadAgain> {

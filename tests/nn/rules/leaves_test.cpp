@@ -186,6 +186,24 @@ TEST(GlobalLeaves, lead_to_by_all_views_of_what_one_wrote) {
   });
 }
 
+TEST(GlobalLeaves, leave_no_memory_behind) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    std::weak_ptr<GlobalGrid> home;
+    std::weak_ptr<GlobalViews> views;
+    {
+      const Grid grid(world, {{"a", world.size()}});
+      const at::Tensor x = global_leaf(at::ones({4, 6}, at::kDouble), Layout(grid.shape(), {4, 6}), grid);
+      const at::Tensor y = x * 2, view = y.t(), part = view.unsqueeze(0), detached = part.detach();
+      view.mul_(3);
+      part.sum().backward();
+      home = piece_of(x).home;
+      views = piece_of(part).views;
+      EXPECT_FALSE(views.expired());
+    }
+    EXPECT_TRUE(home.expired() && views.expired());
+  });
+}
+
 TEST(GlobalLeaves, are_detached_replaced_and_switched) {
   expect_same("detach", {{4, 5}, {5}}, [](const Tensors& x) {
     const at::Tensor y = x[0] * x[1], d = y.detach();
