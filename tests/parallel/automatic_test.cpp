@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
@@ -233,8 +232,11 @@ TEST(Automatic, estimates_what_is_sent_and_sends_no_more_than_cuts_by_hand) {
       const auto traffic = std::make_shared<Traffic>(world.size());
       const auto module = trial.make();
       auto model = distribute(module, Grid(world.observed_by(traffic), trial.axes), cuts);
-      traffic->bytes = 0;
-      model.forward({}, ids()).sum().backward();
+      for (int step = 0; step < 2; ++step) {  // the first one also makes groups, whose ranks agree on them
+        traffic->bytes = 0;
+        module->zero_grad();
+        model.forward({}, ids()).sum().backward();
+      }
       EXPECT_NEAR(search.cost(cuts).moved, traffic->bytes, 1e-3 * traffic->bytes) << to_string(cuts);
       return traffic->bytes;
     };
