@@ -11,6 +11,13 @@
 
 namespace adjoin {
 
+double largest_piece(const Layout& layout, size_t first_dim) {
+  double most = 1;
+  for (size_t dim = first_dim; dim < layout.cuts().size(); ++dim)
+    most *= static_cast<double>(std::ranges::max(layout.cuts()[dim].split.sizes()));
+  return most;
+}
+
 /// Where only the kind changes: one of the workers along some axes counts, those at coordinate 0.
 struct GlobalMove::OneCounts {
   OneCounts(const Layout& from, const Layout& to, const std::vector<std::string>& axes, const Grid& grid)
@@ -35,13 +42,6 @@ std::vector<std::string> axes_of(Kind kind, const Layout& a, const Layout& b) {
 Layout replicated_along(Layout layout, const std::vector<std::string>& axes) {
   for (const std::string& axis : axes) layout = layout.with_kind(axis, Kind::replicated);
   return layout;
-}
-
-/// The elements of the largest piece.
-double largest_piece(const Layout& layout) {
-  double most = 1;
-  for (const Layout::Cut& cut : layout.cuts()) most *= static_cast<double>(std::ranges::max(cut.split.sizes()));
-  return most;
 }
 
 /// The elements that a worker gets and did not have, the most of all workers.

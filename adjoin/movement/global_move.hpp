@@ -9,6 +9,9 @@
 
 namespace adjoin {
 
+/// The elements of the largest piece, or those of one index of its first dims.
+double largest_piece(const Layout& layout, size_t first_dim = 0);
+
 /// A prepared move between any two layouts on one grid, which may also change kinds in the two ways that need no message:
 ///
 /// - copied -> another kind: all have the value already. Their gradients, which are equal then, count once: the first keeps its own,

@@ -222,8 +222,7 @@ at::Tensor global(const at::Tensor& local, const Layout& layout, std::shared_ptr
     impl->set_sizes_and_strides(layout.shape(), strides_like(local, layout.shape()));
   impl->release_storage_and_set_meta_custom_data_ptr_error_msg_(
       "this is a piece of a global tensor, which only operations of LibTorch read: nothing that takes its memory, "
-      "saves it, "
-      "compiles or exports it; take local_of(x).local, or whole(x)");
+      "saves it, compiles or exports it; take local_of(x).local, or whole(x)");
   impl->set_version_counter(
       local.unsafeGetTensorImpl()->version_counter());  // a write to the memory is one to all views
   impl->set_backend_meta(c10::make_intrusive<GlobalPiece>(local, layout, std::move(home)));
@@ -272,8 +271,7 @@ at::Tensor read_piece(const at::Tensor& global, const Layout& read) {
   require(!piece.views || piece.views->is_of_leaf || *piece.views->version == piece.local._version(), [&] {
     return "global tensor " + piece.layout.to_string() +
            ": expected memory that operations of LibTorch alone wrote, as it has views, whose gradients would not know "
-           "of "
-           "what a function of the user wrote; clone it before that";
+           "of what a function of the user wrote; clone it before that";
   });
   const bool is_watched = !meta->hooks_.empty() || meta->cpp_hooks_list_ != nullptr || meta->retains_grad_;
   if (!is_leaf && meta->grad_fn_.get() == piece.node && !is_watched) return piece.local;

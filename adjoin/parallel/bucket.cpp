@@ -1,6 +1,7 @@
 #include "adjoin/parallel/bucket.hpp"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_real.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/linear_map.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 
 namespace adjoin::parallel {
@@ -106,6 +108,10 @@ at::Tensor reals_of(const at::Tensor& tensor) {
   if (!tensor.is_complex()) return tensor;
   // A number is a row of two, so that shards do not cut between its parts.
   return at::view_as_real(tensor.dim() == 0 ? tensor.unsqueeze(0) : tensor);
+}
+
+at::Tensor of_reals(const at::Tensor& flat, const std::vector<int64_t>& shape, bool is_complex) {
+  return is_complex ? at::view_as_complex(flat.view(with_pairs(shape))) : flat.view(shape);
 }
 
 nn::Parameter reals_of(nn::Parameter parameter) {

@@ -60,6 +60,8 @@ std::vector<Bucket> buckets_of(const std::vector<nn::Parameter>& parameters,
 /// Optimizers work on them, as those of PyTorch do.
 at::Tensor reals_of(const at::Tensor& tensor);
 nn::Parameter reals_of(nn::Parameter parameter);
+/// The other way: flat real elements as a tensor of this shape, complex or not, in the same memory.
+at::Tensor of_reals(const at::Tensor& flat, const std::vector<int64_t>& shape, bool is_complex);
 
 /// Whether a parameter is trained: it is not a buffer and requires gradients.
 bool is_trained(const nn::Parameter& parameter);

@@ -6,7 +6,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/linalg_vector_norm.h>
-#include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/zeros.h>
 #include <algorithm>
 #include <array>
@@ -16,7 +15,6 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/movement/linear_map.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/nn/state.hpp"
 #include "adjoin/parallel/arriving_weights.hpp"
@@ -210,9 +208,7 @@ void Optimizer::make_moments(const std::vector<nn::Parameter>& of_all_workers, c
       const at::Tensor here = is_here(of) ? *shard++ : at::Tensor();
       if (takes_matrices(rule_, of) != of_matrices) continue;
       const std::vector<int64_t> shape = layouts[i].shape_on(of.grid.world().rank());
-      const at::Tensor tensor = !is_here(of)             ? of.tensor.detach()
-                                : of.tensor.is_complex() ? at::view_as_complex(here.view(with_pairs(shape)))
-                                                         : here.view(shape);
+      const at::Tensor tensor = is_here(of) ? of_reals(here, shape, of.tensor.is_complex()) : of.tensor.detach();
       moments_.push_back({moment + "." + of.name, tensor, layouts[i], of.grid, std::nullopt});
     }
   }

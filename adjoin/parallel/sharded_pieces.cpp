@@ -1,11 +1,9 @@
 #include "adjoin/parallel/sharded_pieces.hpp"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/view_as_complex.h>
 
 #include <string>
 
-#include "adjoin/movement/linear_map.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/parallel/weight_units.hpp"
 
@@ -36,12 +34,10 @@ void ShardedPieces::add(size_t piece, const at::Tensor& gradient) {
   if (const std::optional<Shared>& shared = shared_[piece]) {
     const Bucket& bucket = shared->bucket;
     gathers_->release(shared->weight);
-    const at::Tensor packed = bucket.pack({reals_of(plain("gradients", gradient).contiguous().clone())});
+    const at::Tensor packed = bucket.pack({reals_of(plain("gradients", gradient).clone(at::MemoryFormat::Contiguous))});
     mine = bucket.mine(packed);
     bucket.copies().reduce_scatter(buffer(packed), buffer(mine), bucket.sizes());
-    mine =
-        (kept.is_complex() ? at::view_as_complex(mine.view(with_pairs(kept.sizes().vec()))) : mine.view(kept.sizes()))
-            .clone();
+    mine = of_reals(mine, kept.sizes().vec(), kept.is_complex()).clone();
   }
   at::Tensor& sum = kept.mutable_grad();
   sum = sum.defined() ? sum.add_(mine) : mine;

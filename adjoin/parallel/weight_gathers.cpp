@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
-#include <ATen/ops/view_as_complex.h>
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
@@ -13,7 +12,6 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/movement/linear_map.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/partition/shard.hpp"
 
@@ -68,10 +66,7 @@ WeightGathers::WeightGathers(std::vector<nn::Parameter> weights, const std::vect
       shard.layout = sharded(shard.layout);
       const std::vector<int64_t> shape = shard.layout.shape_on(shard.grid.world().rank());
       const at::Tensor& whole_of = weights_[i].tensor;
-      shard.tensor =
-          (whole_of.is_complex() ? at::view_as_complex(flat[i].view(with_pairs(shape))) : flat[i].view(shape))
-              .detach()
-              .requires_grad_(whole_of.requires_grad());
+      shard.tensor = of_reals(flat[i], shape, whole_of.is_complex()).detach().requires_grad_(whole_of.requires_grad());
       take_memory(whole_of, advice_);
       marks_of_shards_.push_back(std::make_unique<Mark>(shard.tensor, changed_shards_, units_.size() - 1));
     }
@@ -127,6 +122,10 @@ void WeightGathers::write(size_t weight, const std::string& operation) {
 void WeightGathers::free(Unit& unit) {
   for (const size_t i : unit.members) take_memory(weights_[i].tensor, advice_);
   unit.is_whole = false;
+}
+
+void WeightGathers::free_if_unread(Unit& unit) {
+  if (unit.is_whole && unit.readers == 0) free(unit);
 }
 
 /// Frees the units that were read longest ago.
@@ -241,8 +240,7 @@ void WeightGathers::serve_units(const std::vector<int64_t>& of_ranks) {
 
 void WeightGathers::release() {
   for (const size_t weight : std::exchange(held_, {})) end_read(weight);
-  for (Unit& unit : units_)
-    if (unit.is_whole && unit.readers == 0) free(unit);
+  for (Unit& unit : units_) free_if_unread(unit);
 }
 
 void WeightGathers::keep(bool keeps) {
@@ -250,8 +248,7 @@ void WeightGathers::keep(bool keeps) {
 }
 
 void WeightGathers::release(size_t weight) {
-  Unit& unit = units_[unit_of_[weight]];
-  if (unit.is_whole && unit.readers == 0) free(unit);
+  free_if_unread(units_[unit_of_[weight]]);
 }
 
 void WeightGathers::hold(const at::Tensor& weight) {
@@ -265,8 +262,8 @@ void WeightGathers::hold(const at::Tensor& weight) {
   held_.push_back(i);
 }
 
-void WeightGathers::free_if_unread(size_t unit) {
-  if (std::this_thread::get_id() == thread_ && units_[unit].is_whole && units_[unit].readers == 0) free(units_[unit]);
+void WeightGathers::shards_changed(size_t unit) {
+  if (std::this_thread::get_id() == thread_) free_if_unread(units_[unit]);
   for (const size_t i : units_[unit].members) weights_[i].tensor.unsafeGetTensorImpl()->bump_version();
 }
 

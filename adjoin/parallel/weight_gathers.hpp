@@ -84,7 +84,7 @@ class WeightGathers : public MarkedTensors, NotCopied {
   class ChangedShards : public MarkedTensors {
    public:
     explicit ChangedShards(WeightGathers& gathers) : gathers_(gathers) {}
-    void write(size_t unit, const std::string&) override { gathers_.free_if_unread(unit); }
+    void write(size_t unit, const std::string&) override { gathers_.shards_changed(unit); }
 
    private:
     WeightGathers& gathers_;
@@ -94,7 +94,8 @@ class WeightGathers : public MarkedTensors, NotCopied {
   void gather(Unit& unit, bool is_wanted);
   void serve_units(const std::vector<int64_t>& of_ranks);
   void take_what_was_written();
-  void free_if_unread(size_t unit);
+  void shards_changed(size_t unit);
+  void free_if_unread(Unit& unit);
   void make_room(const Unit& wanted);
   at::Tensor room_for(const Unit& unit, bool is_wanted) const;
   void become_whole(Unit& unit, const at::Tensor& packed);

@@ -1,13 +1,11 @@
 #include "adjoin/parallel/weight_parts.hpp"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/view_as_complex.h>
 #include <c10/util/ScopeExit.h>
 
 #include <utility>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/movement/linear_map.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/partition/shard.hpp"
 
@@ -23,8 +21,7 @@ WeightParts::WeightParts(std::vector<nn::Parameter> whole, const Members& bucket
     part.layout = sharded(part.layout);
     const std::vector<int64_t> shape = part.layout.shape_on(group_.rank());
     const at::Tensor flat = Bucket(reals, {i}).mine(reals_of(whole_[i].tensor.detach()).view({-1}));
-    part.tensor = (part.tensor.is_complex() ? at::view_as_complex(flat.view(with_pairs(shape))) : flat.view(shape))
-                      .requires_grad_();
+    part.tensor = of_reals(flat, shape, part.tensor.is_complex()).requires_grad_();
     marks_.push_back(std::make_unique<Mark>(part.tensor, *this, i));
   }
 }

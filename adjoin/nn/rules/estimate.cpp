@@ -11,13 +11,6 @@ namespace {
 
 constexpr double kRefused = std::numeric_limits<double>::infinity();
 
-/// The elements of the largest piece.
-double largest_piece(const Layout& layout) {
-  double most = 1;
-  for (const Layout::Cut& cut : layout.cuts()) most *= static_cast<double>(std::ranges::max(cut.split.sizes()));
-  return most;
-}
-
 }  // namespace
 
 double bytes_sent(const Layout& from, const Layout& to, int64_t element_bytes) {

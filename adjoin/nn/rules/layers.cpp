@@ -96,14 +96,7 @@ ConvGeometry geometry_of(const Operation& operation, bool transposed) {
 
 /// The products that a worker computes: for each element of the result, or of x where it is transposed, those of a row of the weight.
 double products(const Way& way, bool transposed) {
-  double count = 1;
-  const auto multiply = [&](const Layout& layout, size_t first) {
-    for (size_t dim = first; dim < layout.cuts().size(); ++dim)
-      count *= static_cast<double>(std::ranges::max(layout.cuts()[dim].split.sizes()));
-  };
-  multiply(transposed ? way.reads[0] : way.makes[0], 0);
-  multiply(way.reads[1], 1);
-  return count;
+  return largest_piece(transposed ? way.reads[0] : way.makes[0]) * largest_piece(way.reads[1], /*first_dim=*/1);
 }
 
 /// The halo of x, and the sum where the weight's inputs are cut.

@@ -27,8 +27,7 @@ class Notes {
   }
 
   void run(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
-    if (known_rule(handle) == nullptr && handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd))
-      return handle.redispatchBoxed(below_intercepted(keys), stack);  // its parts come here one by one
+    if (known_rule(handle) == nullptr && is_composite(handle)) return run_parts(handle, keys, stack);
     const c10::impl::ExcludeDispatchKeyGuard no_parts(kIntercepted);
     const size_t first = stack->size() - handle.schema().arguments().size();
     bool is_open = false;

@@ -29,6 +29,14 @@ const Known* known_rule(const c10::OperatorHandle& handle) {
   return handle.hasTag(at::Tag::pointwise) && !draws ? &elementwise : nullptr;
 }
 
+bool is_composite(const c10::OperatorHandle& handle) {
+  return handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+}
+
+void run_parts(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  handle.redispatchBoxed(below_intercepted(keys), stack);
+}
+
 std::optional<Way> least_way(const Operation& operation, Rule rule) {
   const auto writes_where_it_lies = [&](const Way& way) {
     return way.reads[0] == operation.operands[0].layout && way.makes[0] == way.reads[0];

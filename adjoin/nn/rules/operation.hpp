@@ -97,6 +97,11 @@ struct Known {
 /// The rule of an operator; null where it has none.
 const Known* known_rule(const c10::OperatorHandle& handle);
 
+/// Whether LibTorch computes an operator by calls of others, its parts.
+bool is_composite(const c10::OperatorHandle& handle);
+/// Carries out an operation below our key: its parts are intercepted one by one.
+void run_parts(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+
 /// What the dims of an operation's tensors have in common: dims of one label are cut alike.
 struct Labels {
   static constexpr int kOne = -1;                   ///< of a dim of size 1 that is broadcast, or made

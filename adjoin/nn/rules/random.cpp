@@ -79,10 +79,10 @@ std::optional<c10::OperatorHandle> with_generator(const c10::OperatorHandle& han
 }
 
 void draw_alike(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
-  if (!handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd))
+  if (!is_composite(handle))
     if (const auto taking = with_generator(handle, *stack, *DrawsAlike::home()))
       return carry_out_marked(*taking, keys, stack);
-  handle.redispatchBoxed(below_intercepted(keys), stack);  // its parts draw, and come here one by one
+  run_parts(handle, keys, stack);  // which draw
 }
 
 Table random_rules() {

@@ -15,14 +15,6 @@ namespace {
 /// Operations that return a number, which all workers need.
 const std::set<std::string> kOfNumbers{"aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero"};
 
-bool is_composite(const c10::OperatorHandle& handle) {
-  return handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
-}
-/// The parts of a composite operation come here one by one.
-void run_parts(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
-  handle.redispatchBoxed(below_intercepted(keys), stack);
-}
-
 /// One call of an operator whose arguments are on the stack.
 class Call {
  public:
