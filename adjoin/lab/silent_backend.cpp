@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <numeric>
+#include <set>
 #include <vector>
 
 #include "adjoin/base/box.hpp"
@@ -57,6 +58,11 @@ std::shared_ptr<Backend> SilentBackend::subset(std::span<const int> ranks, const
 
 bool SilentBackend::spans_hosts() const {
   return std::ranges::any_of(hosts_, [this](int host) { return host != hosts_[0]; });
+}
+
+bool SilentBackend::overlaps() const {
+  const std::set<int> hosts(hosts_.begin(), hosts_.end());
+  return hosts.size() > 1 && hosts.size() == hosts_.size();
 }
 
 }  // namespace adjoin::lab

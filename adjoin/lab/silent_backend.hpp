@@ -23,6 +23,7 @@ class SilentBackend final : public Backend {
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(hosts_.size()); }
   bool spans_hosts() const override;
+  bool overlaps() const override;
   void exchange(std::span<const Message> messages, const Call& call) override;
   void run_collective(const Call& call) override;
   std::shared_ptr<Backend> subset(std::span<const int> ranks, const Call& call) override;

@@ -173,9 +173,10 @@ class Optimizer {
   void update(const UpdateGroup& part, const at::Tensor& gradient, double factor, double learning_rate,
               const std::vector<at::Tensor>& weights) const;
   static bool is_gathered(const Bucket& message) { return message.is_cut() && message.copies().size() > 1; }
-  /// Whether new weights travel beside the next update: those of several messages would all be packed at once.
+  /// Whether new weights travel beside the next update: those of several messages would all be packed at once, and ranks read
+  /// them at different places of their calls.
   static bool travel(const UpdateGroup& part) {
-    return part.sums.size() == 1 && is_gathered(part.bucket) && part.bucket.copies().backend()->spans_hosts();
+    return part.sums.size() == 1 && is_gathered(part.bucket) && part.bucket.copies().backend()->overlaps();
   }
   std::shared_ptr<ArrivingWeights> arriving_weights() const;
 

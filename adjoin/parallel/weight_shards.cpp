@@ -142,9 +142,9 @@ void WeightShards::begin_gather() {
 }
 
 int64_t WeightShards::bytes_ahead() const {
-  const auto spans_hosts = [](const Weight& weight) { return weight.bucket.copies().backend()->spans_hosts(); };
+  const auto overlaps = [](const Weight& weight) { return weight.bucket.copies().backend()->overlaps(); };
   int64_t bytes = 0;
-  if (std::ranges::any_of(weights_, spans_hosts))
+  if (std::ranges::any_of(weights_, overlaps))
     for (const Weight& weight : weights_) bytes += static_cast<int64_t>(weight.whole.nbytes());
   return bytes;
 }

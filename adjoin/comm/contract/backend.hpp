@@ -77,6 +77,9 @@ class Backend : public std::enable_shared_from_this<Backend> {
   /// Whether its ranks are on several hosts, the same answer on all of them: then a rank that waits takes no core from another
   /// that computes.
   virtual bool spans_hosts() const { return false; }
+  /// Whether a collective that has begun goes on while its rank does something else, the same answer on all its ranks. Where it
+  /// does not, it is carried out when all of them wait, so they must wait for it at the same place among their calls.
+  virtual bool overlaps() const { return false; }
   /// Whether the world was launched with comparison of calls (LaunchOptions::checked).
   virtual bool is_checked() const { return false; }
   /// Whether its reductions combine the ranks' elements in rank order, and 16-bit floats in float32, rounded once.

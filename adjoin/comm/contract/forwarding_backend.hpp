@@ -24,6 +24,7 @@ class ForwardingBackend : public Backend {
   void rest(bool rests) noexcept override { inner_->rest(rests); }
   bool fail(std::exception_ptr cause) noexcept override { return inner_->fail(cause); }
   bool spans_hosts() const override { return inner_->spans_hosts(); }
+  bool overlaps() const override { return inner_->overlaps(); }
   bool is_checked() const override { return inner_->is_checked(); }
   bool reduces_in_rank_order() const override { return inner_->reduces_in_rank_order(); }
 

@@ -27,6 +27,7 @@ class Transport final : public InJob<Backend> {
   /// Messages, and collectives of a group whose ranks are all on different hosts by a program of the catalogue.
   std::unique_ptr<Pending> begin(const Call& call) override;
   void run_collective(const Call& call) override;
+  bool overlaps() const override { return one_a_host_; }
 
  private:
   // Messages.
