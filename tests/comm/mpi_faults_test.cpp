@@ -62,7 +62,6 @@ TEST(MpiFaults, end_the_others_whatever_they_wait_in) {
       EXPECT_EQ(occurrences(outcome.text, "rank " + std::to_string(culprit) + ": the tank is empty"), 1u)
           << outcome.text;
       EXPECT_EQ(outcome.code, 2);
-      EXPECT_LT(outcome.seconds, 20);
     }
 }
 
@@ -71,16 +70,14 @@ TEST(MpiFaults, name_a_rank_that_was_killed) {
     const Outcome outcome = job(std::to_string(culprit) + " kill", culprit == 1 ? "ADJOIN_HOST_MEMORY=off" : "");
     EXPECT_THAT(outcome.text, AllOf(HasSubstr("rank " + std::to_string(culprit)), HasSubstr("signal 9")))
         << outcome.text;
-    EXPECT_NE(outcome.code, 0);
-    EXPECT_LT(outcome.seconds, 20);
+    EXPECT_TRUE(outcome.has_failed()) << outcome.code;
   }
 }
 
 TEST(MpiFaults, name_a_rank_whose_process_exits) {
   const Outcome outcome = job("1 exit");
   EXPECT_THAT(outcome.text, HasSubstr("rank 1"));
-  EXPECT_NE(outcome.code, 0);
-  EXPECT_LT(outcome.seconds, 20);
+  EXPECT_TRUE(outcome.has_failed()) << outcome.code;
 }
 
 TEST(MpiFaults, name_a_rank_that_returned_while_others_wait) {
@@ -90,8 +87,7 @@ TEST(MpiFaults, name_a_rank_that_returned_while_others_wait) {
                     HasSubstr("ranks 0, 2: all_reduce #2 (sum, float32 x "
                               "1000) at fault_program.cpp:"),
                     HasSubstr("waits for rank 1")));
-  EXPECT_NE(outcome.code, 0);
-  EXPECT_LT(outcome.seconds, 20);
+  EXPECT_TRUE(outcome.has_failed()) << outcome.code;
 }
 
 TEST(MpiFaults, show_a_circle_of_receives) {
@@ -102,7 +98,6 @@ TEST(MpiFaults, show_a_circle_of_receives) {
         "rank 2: recv #2 (from rank 0, tag 5, float32 x 1000) at fault_program.cpp:", "waits for rank 0"})
     EXPECT_THAT(outcome.text, HasSubstr(line));
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_LT(outcome.seconds, 20);
 }
 
 TEST(MpiFaults, show_two_groups_in_opposite_order) {
@@ -110,7 +105,6 @@ TEST(MpiFaults, show_two_groups_in_opposite_order) {
   EXPECT_THAT(outcome.text, AllOf(HasSubstr("deadlock"), HasSubstr("barrier #"), HasSubstr("on group {0, 1}"),
                                   HasSubstr("rank 2: computes")));
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_LT(outcome.seconds, 20);
 }
 
 TEST(MpiFaults, show_mismatched_collectives_before_they_begin_in_checked_mode) {
@@ -143,7 +137,6 @@ TEST(MpiFaults, show_collectives_of_which_each_waits_for_the_other_without_check
   EXPECT_THAT(outcome.text, AllOf(HasSubstr("deadlock"), HasSubstr("ranks 0, 2: all_reduce #2 (sum, float32 x 1000)"),
                                   HasSubstr("rank 1: broadcast #2 (root 0, float32 x 1000)")));
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_LT(outcome.seconds, 20);
 }
 
 TEST(MpiFaults, are_told_by_the_deadline_alone_after_one_warning_where_there_are_too_many_groups) {
@@ -160,7 +153,6 @@ TEST(MpiFaults, report_a_call_that_takes_longer_than_the_deadline) {
   EXPECT_THAT(outcome.text, AllOf(HasSubstr("no progress within the deadline of 2 s"),
                                   HasSubstr("ranks 0, 1: all_reduce #2"), HasSubstr("rank 2: computes")));
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_LT(outcome.seconds, 20);
 }
 
 TEST(MpiFaults, are_reported_by_another_rank_where_the_first_of_the_host_is_stopped) {
@@ -181,7 +173,7 @@ TEST(MpiJob, goes_on_after_an_exception_that_ended_a_handle_was_caught) {
 TEST(MpiFaults, show_a_deadlock_after_many_groups_and_a_subset_that_a_member_never_comes_to) {
   for (const char* kind : {"0 many-groups", "2 subset"}) {
     const Outcome outcome = job(kind, "ADJOIN_DEADLINE=50");
-    EXPECT_NE(outcome.code, 0);
+    EXPECT_TRUE(outcome.has_failed()) << outcome.code;
     EXPECT_THAT(outcome.text, AllOf(HasSubstr("deadlock"), HasSubstr("recv #"))) << kind;
   }
 }
@@ -195,7 +187,6 @@ TEST(MpiFaults, say_that_a_message_is_longer_than_expected) {
   for (int i = 0; i < 6; ++i) {
     const Outcome outcome = job("0 longer", "ADJOIN_HOST_MEMORY=off");
     EXPECT_THAT(outcome.text, HasSubstr("expected a message of int32 x 5, got a longer message")) << outcome.text;
-    EXPECT_LT(outcome.seconds, 20);
   }
 }
 
@@ -211,7 +202,6 @@ TEST(MpiFaults, say_that_a_long_message_to_another_host_is_shorter_than_expected
       const Outcome outcome = job(begins + (" lengths " + std::to_string(sent) + " " + std::to_string(expected)));
       EXPECT_THAT(outcome.text, HasSubstr("expected a message of float32 x " + std::to_string(expected) + ", got " +
                                           std::to_string(sent) + " elements"));
-      EXPECT_LT(outcome.seconds, 20);
     }
 }
 
@@ -239,8 +229,7 @@ TEST(MpiFaults, tell_what_goes_wrong_with_begun_calls_on_one_host_and_between_ho
   for (const Case& c : cases) {
     const Outcome outcome = job(c.arguments, c.environment);
     for (const std::string& text : c.texts) EXPECT_THAT(outcome.text, HasSubstr(text)) << c.arguments;
-    EXPECT_TRUE(c.code < 0 ? outcome.code != 0 : outcome.code == c.code) << outcome.code << c.arguments;
-    EXPECT_LT(outcome.seconds, 20) << c.arguments;
+    EXPECT_TRUE(c.code < 0 ? outcome.has_failed() : outcome.code == c.code) << outcome.code << c.arguments;
   }
 }
 

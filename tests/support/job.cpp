@@ -5,30 +5,17 @@
 #include <unistd.h>
 
 #include <array>
-#include <chrono>
 #include <cstdio>
 
 namespace adjoin::testing {
 
-double Outcome::seconds_until(std::string_view part) const {
-  const size_t place = text.find(part);
-  for (const Arrival& arrival : arrivals)
-    if (place != std::string::npos && arrival.characters >= place + part.size()) return arrival.seconds;
-  return seconds;
-}
-
 Outcome run(const std::string& command) {
-  const auto begin = std::chrono::steady_clock::now();
-  const auto now = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   FILE* pipe = popen((command + " 2>&1").c_str(), "r");
   Outcome outcome;
   std::array<char, 4096> chunk;
-  for (ssize_t n; (n = read(fileno(pipe), chunk.data(), chunk.size())) > 0;) {
+  for (ssize_t n; (n = read(fileno(pipe), chunk.data(), chunk.size())) > 0;)
     outcome.text.append(chunk.data(), static_cast<size_t>(n));
-    outcome.arrivals.push_back({now(), outcome.text.size()});
-  }
   outcome.code = WEXITSTATUS(pclose(pipe));
-  outcome.seconds = now();
   return outcome;
 }
 
