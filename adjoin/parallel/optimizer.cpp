@@ -170,7 +170,9 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, Optimizer
 
 BucketSum::When Optimizer::when_summed(const nn::Parameter& parameter) const {
   const bool cuts = options_.zero == 2 && BucketSum::fits_each_time(parameter);
-  if (!(options_.sums_in_backward ? options_.sums_in_backward(parameter) : cuts)) return BucketSum::When::asked;
+  const auto works_alike = [&](int rank) { return std::ranges::count(parameter.grid.workers(), rank) > 0; };
+  const auto sums = [&] { return cuts && std::ranges::all_of(parameter.layout.grid().ranks(), works_alike); };
+  if (!(options_.sums_in_backward ? options_.sums_in_backward(parameter) : sums())) return BucketSum::When::asked;
   if (cuts) return BucketSum::When::each_time;
   return nn::copies_of(parameter).backend()->spans_hosts() ? BucketSum::When::last_time : BucketSum::When::asked;
 }

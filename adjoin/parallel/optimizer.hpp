@@ -90,7 +90,7 @@ struct OptimizerOptions {
   int zero = 1;
   /// The parameters to which backward adds equally often on all workers that hold copies, and in one order. Only their gradients
   /// are summed within backward: in stage 2; and where the copies are on several hosts, beside the rest of backward. By default
-  /// those of stage 2.
+  /// those of stage 2 of which all copies are among the workers of the parameter's grid (Grid::workers).
   std::function<bool(const nn::Parameter&)> sums_in_backward{};
   /// Whether new weights that travel between hosts may arrive after `step`: operations of LibTorch wait for those that they read.
   /// Otherwise they arrive within it.

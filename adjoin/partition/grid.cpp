@@ -143,10 +143,10 @@ Grid::Grid(Communicator world, std::vector<GridShape::Axis> axes)
     : Grid(std::move(world), GridShape(std::move(axes))) {}
 
 Grid::Grid(Communicator world, GridShape shape)
-    : Grid(std::move(world), std::move(shape), std::make_shared<Groups>()) {}
+    : Grid(world, std::move(shape), all_ranks(world.size()), std::make_shared<Groups>()) {}
 
-Grid::Grid(Communicator world, GridShape shape, std::shared_ptr<Groups> groups)
-    : state_(std::make_shared<State>(std::move(world), std::move(shape), std::nullopt, std::move(groups))) {
+Grid::Grid(Communicator world, GridShape shape, std::vector<int> workers, std::shared_ptr<Groups> groups)
+    : state_(std::make_shared<State>(std::move(world), std::move(shape), std::move(workers), std::move(groups))) {
   const std::vector<int>& ranks = this->shape().ranks();
   const int largest = *std::max_element(ranks.begin(), ranks.end());
   require(largest < this->world().size(), [&] {
@@ -181,7 +181,9 @@ Communicator Grid::group_along(const GridShape& shape, const std::vector<std::st
 }
 
 Grid Grid::at(std::string_view axis, int coordinate) const {
-  return {world(), shape().at(axis, coordinate), state_->groups};
+  GridShape part = shape().at(axis, coordinate);
+  std::vector<int> workers = part.ranks();
+  return {world(), std::move(part), std::move(workers), state_->groups};
 }
 
 const Communicator& Grid::group_of(const std::vector<int>& ranks) const {

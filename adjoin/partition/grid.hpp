@@ -75,6 +75,8 @@ class Grid {
 
   const GridShape& shape() const { return state_->shape; }
   const Communicator& world() const { return state_->world; }
+  /// The ranks that call what works on the grid: all of the world, or those of this grid alone if it is at a coordinate of another.
+  const std::vector<int>& workers() const { return state_->workers; }
   bool has_me() const { return state_->cell.has_value(); }
   /// Throws: InvalidArgument for a worker outside the grid (also cell, coordinate, axis).
   int cell() const;
@@ -98,10 +100,11 @@ class Grid {
   struct State {
     Communicator world;
     GridShape shape;
-    std::optional<int> cell;
+    std::vector<int> workers;
     std::shared_ptr<Groups> groups;  // shared with grids at a coordinate of this one
+    std::optional<int> cell = {};
   };
-  Grid(Communicator world, GridShape shape, std::shared_ptr<Groups> groups);
+  Grid(Communicator world, GridShape shape, std::vector<int> workers, std::shared_ptr<Groups> groups);
 
   std::shared_ptr<State> state_;
 };

@@ -63,11 +63,10 @@ at::Tensor linked_to_handles(const at::Tensor& y, const tensor_list& handles) {
 }  // namespace
 
 bool leaves_some_out(const Layout& layout, const Grid& grid) {
-  for (int rank = 0; rank < grid.world().size(); ++rank) {
+  return std::ranges::any_of(grid.workers(), [&](int rank) {
     const std::vector<int64_t> shape = layout.shape_on(rank);
-    if (std::ranges::find(shape, 0) != shape.end()) return true;
-  }
-  return false;
+    return std::ranges::find(shape, 0) != shape.end();
+  });
 }
 
 at::Tensor linked(const at::Tensor& y, at::TensorList to) {

@@ -26,8 +26,8 @@ class Total {
   Move sum_;
 };
 
-/// A layout that gives the tensor to all workers of the world: on the preferred grid if that has all workers, else on a grid of
-/// them all.
+/// A layout that gives the tensor to all workers of a grid (Grid::workers): on the preferred shape if that has all of them, else on
+/// one of them alone.
 Layout on_all_workers(const GridShape& preferred, const Grid& grid, const std::vector<int64_t>& shape);
 
 }  // namespace adjoin::nn

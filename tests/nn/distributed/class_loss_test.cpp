@@ -5,6 +5,7 @@
 #include <torch/nn/modules/loss.h>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/nn/distributed/embedding.hpp"
 #include "tests/support/adjoint.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/layers.hpp"
@@ -108,6 +109,21 @@ TEST(CrossEntropyLoss, moves_no_scores_where_classes_are_cut) {
     const DistributedTensor target = laid_out(at::ones({3}, at::kLong), Layout(grid.shape(), {3}), grid);
     CrossEntropyLoss(grid)->forward(x, target).local.backward();
     EXPECT_EQ(largest->elements, 3);  // maxima and sums of the three samples
+  });
+}
+
+TEST(ClassLoss, and_embedding_on_a_part_of_a_grid_need_the_workers_of_that_part_alone) {
+  for_each_world({2, 4}, [](const Communicator& world) {
+    const Grid grid(world, {{"pp", 2}, {"tp", world.size() / 2}});
+    if (grid.coordinate("pp") == 0) return;
+    const Grid part = grid.at("pp", 1);
+    EXPECT_EQ(part.workers(), part.shape().ranks());
+    const at::Tensor all = at::arange(48, at::kDouble).view({6, 8}).sin(), classes = at::arange(6);
+    const DistributedTensor words = laid_out(classes, Layout(part.shape(), {6}), part);
+    EXPECT_EQ(Embedding(EmbeddingOptions(8, 3), part)->forward(words).layout.shape(), (std::vector<int64_t>{6, 3}));
+    const DistributedTensor scores = laid_out(all, balanced_over(part.shape(), {{}, {"tp"}})({6, 8}), part);
+    EXPECT_NEAR(CrossEntropyLoss(part)->forward(scores, words).local.item<double>(),
+                at::cross_entropy_loss(all, classes).item<double>(), 1e-12);
   });
 }
 
