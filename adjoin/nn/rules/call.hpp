@@ -37,6 +37,11 @@ void replace(c10::IValue& value, const Make& make) {
   }
 }
 
+/// In checked mode: that tensors which are not global, which all workers need alike, are alike.
+/// Throws: InvalidArgument on all workers of the grid, with the operation, the argument's name, and what each worker has
+/// Cost:   an all-gather of 8 bytes a worker for each
+void check_plain_operands(const c10::FunctionSchema& schema, Arguments arguments, const Grid& grid);
+
 /// Puts the results of a kernel in the place of the operator's arguments.
 void put(std::vector<at::Tensor> results, const c10::FunctionSchema& schema, Stack& stack);
 

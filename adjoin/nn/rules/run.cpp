@@ -65,6 +65,7 @@ class Call {
       c10::impl::tls_set_dispatch_key_included(kIntercepted, all_come);
       if (self_.defined() && is_global(self_)) note_write(self_);  // also where it fails
     });
+    check_plain_operands(schema_, Arguments(&stack_[first_], count_), home_->grid);
     if (find_way(known)) return;
     if (is_composite(handle_)) {
       c10::impl::tls_set_dispatch_key_included(kIntercepted, all_come);

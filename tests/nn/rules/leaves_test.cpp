@@ -310,6 +310,26 @@ TEST(GlobalLeaves, meet_plain_tensors) {
   });
 }
 
+TEST(GlobalLeaves, find_a_plain_tensor_that_differs_between_workers_in_checked_mode) {
+  for (const bool differs : {false, true}) {
+    const auto add = [&](const Communicator& world) {
+      const Grid grid(world, {{"a", 2}});  // rank 2 is outside
+      const at::Tensor piece = grid.has_me() ? at::ones({2, 3}) : at::empty({0});
+      const at::Tensor x = global({piece, Layout(grid.shape(), {2, 3}), grid}).requires_grad_();
+      (x + at::full({3}, differs || world.rank() == 2 ? world.rank() : 0)).sum().backward();
+    };
+    if (!differs) {
+      launch_threads(3, add, {.checked = true});
+      continue;
+    }
+    EXPECT_THAT(failure_of<InvalidArgument>(3, add, {.checked = true}),
+                ::testing::ContainsRegex(
+                    "aten::add of a global tensor and a plain one, 'other': expected the same arguments on "
+                    "all ranks of the group, got from rank 0 on Long \\[3\\] of hash [0-9a-f]{16}; from "
+                    "rank 1 on Long \\[3\\] of hash [0-9a-f]{16}$"));
+  }
+}
+
 TEST(GlobalLeaves, refuse_what_would_be_wrong) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
     using ::testing::HasSubstr;
