@@ -110,10 +110,12 @@ class DecoderImpl : public torch::nn::Module {
     torch::nn::init::normal_(embedding_->weight, /*mean=*/0, /*std=*/0.02);
   }
 
-  at::Tensor forward(const at::Tensor& ids) {
-    const at::Tensor x = blocks_->forward(dropout_(embedding_(ids)));
-    return at::linear(norm_(x), embedding_->weight);
-  }
+  at::Tensor forward(const at::Tensor& ids) { return score(blocks_->forward(embed(ids))); }
+
+  // The parts between which a pipeline may cut.
+  at::Tensor embed(const at::Tensor& ids) { return dropout_(embedding_(ids)); }
+  torch::nn::Sequential blocks() { return blocks_; }
+  at::Tensor score(const at::Tensor& x) { return at::linear(norm_(x), embedding_->weight); }
 
  private:
   torch::nn::Embedding embedding_;

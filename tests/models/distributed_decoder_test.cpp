@@ -9,6 +9,8 @@
 #include "adjoin/nn/init.hpp"
 #include "adjoin/parallel/distribute.hpp"
 #include "adjoin/parallel/optimizer.hpp"
+#include "adjoin/parallel/pipelined.hpp"
+#include "adjoin/pipeline/schedule.hpp"
 #include "examples/networks/decoder.hpp"
 #include "tests/support/decoders.hpp"
 #include "tests/support/worlds.hpp"
@@ -58,19 +60,24 @@ at::Tensor loss_of(Model& model, const at::Tensor& text) {
          static_cast<double>(scores.size(0));
 }
 
-TEST(DistributedDecoder, trains_in_every_layout_as_the_models_decoder_does_on_one_worker) {
-  constexpr int kSteps = 5;
-  std::vector<double> expected;
-  {
-    DecoderPair pair(kWithoutDropout);
-    parallel::Optimizer optimizer(nn::parameters_of(*pair.ours), parallel::adamw(), {.weight_decay = 0.1, .clip = 0.5});
-    for (int step = 0; step < kSteps; ++step) {
-      const at::Tensor loss = loss_of(pair.ours, text_of(step));
-      expected.push_back(loss.item<double>());
-      loss.backward();
-      optimizer.step(1e-2);
-    }
+constexpr int kSteps = 5;
+
+/// The losses of the models' decoder.
+std::vector<double> losses_on_one_worker() {
+  std::vector<double> losses;
+  DecoderPair pair(kWithoutDropout);
+  parallel::Optimizer optimizer(nn::parameters_of(*pair.ours), parallel::adamw(), {.weight_decay = 0.1, .clip = 0.5});
+  for (int step = 0; step < kSteps; ++step) {
+    const at::Tensor loss = loss_of(pair.ours, text_of(step));
+    losses.push_back(loss.item<double>());
+    loss.backward();
+    optimizer.step(1e-2);
   }
+  return losses;
+}
+
+TEST(DistributedDecoder, trains_in_every_layout_as_the_models_decoder_does_on_one_worker) {
+  const std::vector<double> expected = losses_on_one_worker();
   for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
     for (const Case& one : cases(world.size()))
       for (const int zero : {1, 2, 3}) {
@@ -88,6 +95,45 @@ TEST(DistributedDecoder, trains_in_every_layout_as_the_models_decoder_does_on_on
           optimizer.step(1e-2);
         }
       }
+  });
+}
+
+/// All that is to be said for a pipeline.
+std::vector<parallel::Child> children_of(example::Decoder net) {
+  std::vector<parallel::Child> children = parallel::children_of("blocks", net->blocks());
+  children.insert(children.begin(), {"embedding", [net](const at::Tensor& ids) mutable { return net->embed(ids); }});
+  children.push_back(
+      {"head", [net](const at::Tensor& x) mutable { return net->score(x); }, {"norm.*", "embedding.weight"}});
+  return children;
+}
+
+TEST(DistributedDecoder, trains_in_a_pipeline_as_the_models_decoder_does_on_one_worker) {
+  const std::vector<double> expected = losses_on_one_worker();
+  for_each_world({2, 4}, [&](const Communicator& world) {
+    constexpr int kMicroBatches = 2, kSamples = kBatch / kMicroBatches;
+    const Grid grid(world, {{"pp", 2}, {"tp", world.size() / 2}});
+    for (const int zero : {0, 1, 2}) {
+      DecoderPair pair(kWithoutDropout);
+      parallel::Pipelined model(*pair.plain, children_of(pair.plain), grid,
+                                pipeline::make_schedule("1f1b", 2, kMicroBatches), {.cuts = tensor_parallel()});
+      parallel::Optimizer optimizer(model.trained(), parallel::adamw(),
+                                    {.weight_decay = 0.1, .clip = 0.5, .zero = zero, .workers = world});
+      for (int step = 0; step < kSteps; ++step) {
+        std::vector<parallel::Bundle> inputs;
+        std::vector<at::Tensor> targets;
+        for (const at::Tensor& text : text_of(step).split(kSamples)) {
+          inputs.emplace_back(text.narrow(1, 0, kTokens));
+          targets.push_back(text.narrow(1, 1, kTokens).flatten());
+        }
+        const auto loss = [&](int batch, const at::Tensor& scores) {
+          return at::cross_entropy_loss(scores.flatten(0, 1), targets[static_cast<size_t>(batch)]) / kMicroBatches;
+        };
+        EXPECT_NEAR(model.run({.seed = 1, .number = step}, inputs, loss), expected[static_cast<size_t>(step)], 1e-9)
+            << "step " << step << ", zero " << zero << "\n"
+            << model.to_string();
+        optimizer.step(1e-2);
+      }
+    }
   });
 }
 
