@@ -17,7 +17,7 @@ struct Made {
   }
 };
 
-/// Another backend that says that its ranks are on several hosts, and counts the groups and threads that are made of it.
+/// Another backend that says that each of its ranks is on a host of its own, and counts the groups and threads that are made of it.
 class HostsBackend final : public ForwardingBackend {
  public:
   HostsBackend(std::shared_ptr<Backend> inner, std::shared_ptr<Made> made)
@@ -32,6 +32,7 @@ class HostsBackend final : public ForwardingBackend {
     return std::make_shared<HostsBackend>(inner().for_thread(is_for_any_thread), made_);
   }
   bool spans_hosts() const override { return true; }
+  bool overlaps() const override { return true; }
 
  private:
   const std::shared_ptr<Made> made_;
