@@ -103,6 +103,7 @@ from ._adjoin import (  # noqa: E402
 )
 from ._errors import CommunicationError, Error, InternalError, InvalidArgument, IoError  # noqa: E402
 from . import nn  # noqa: E402
+from .automatic import Cuts, automatic  # noqa: E402
 from .distribute import Distributed, distribute  # noqa: E402
 from .gradients import check_gradients, recomputed  # noqa: E402
 from .state import load_state, save_state, state_of  # noqa: E402

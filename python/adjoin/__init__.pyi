@@ -432,8 +432,25 @@ class Distributed:
     def shards(self) -> list[Piece]: ...
 
 def distribute(
-    model: _torch_nn.Module, grid: Grid, cuts: Mapping[str, str], inputs: str | Sequence[str | None] | Mapping[str, str] = ()
+    model: _torch_nn.Module, grid: Grid, cuts: Mapping[str, str], inputs: str | Sequence[str | None] | Mapping[str, str] | None = None
 ) -> Distributed: ...
+
+class Cuts(dict[str, str]):
+    inputs: str | Sequence[str | None] | Mapping[str, str]
+    def __init__(
+        self, weights: Mapping[str, str] | Iterable[tuple[str, str]] = (), inputs: str | Sequence[str | None] | Mapping[str, str] = ()
+    ) -> None: ...
+
+def automatic(
+    model: _torch_nn.Module,
+    grid: Grid | GridShape,
+    example: Tensor | Sequence[Any] | Mapping[str, Any],
+    inputs: str | Sequence[str | Sequence[str] | None] | Mapping[str, str | Sequence[str]] = (),
+    *,
+    weights_over: Sequence[str] = (),
+    move: Callable[[Layout, Layout, int], float] | None = None,
+    computed: float = 0.1,
+) -> Cuts: ...
 
 class Sampler:
     def __init__(self, samples: int, batch: int, seed: int = 0) -> None: ...

@@ -8,33 +8,34 @@ import torch._tensor_str as _printing
 
 from . import _adjoin
 from ._errors import InvalidArgument
+from .automatic import cut_of as _cut_of
+from .automatic import tensors_of as _tensors_of
 
 # What sums the gradients of a module's parameters lives as long as the module.
 _of_modules = _weakref.WeakKeyDictionary()
 
 
-def distribute(model, grid, cuts, inputs=()):
+def distribute(model, grid, cuts, inputs=None):
     """Lays an unchanged torch.nn.Module out on a grid: its parameters and buffers become global tensors, in place.
 
     `cuts` says by patterns of names, in which * stands for any text, how weights are cut: {"*.up.*": "outputs over tp",
     "*.down.weight": "inputs over tp by 64"}; all others are whole on every rank. `inputs` says how tensors are cut that the model
-    is called with: a text for all of them, a list for the first, second, …, or {"input_ids": "samples over dp"} by their names.
+    is called with: a text for all of them, a list for the first, second, …, or {"input_ids": "samples over dp"} by their names. The
+    Cuts that automatic finds say both.
     All ranks call it with modules alike and get rank 0's values. Returns a Distributed, which is called as the model is.
     Raises InvalidArgument, before anything moves, for a pattern that names nothing or a cut that does not fit.
     """
     if not isinstance(model, _torch.nn.Module):
         raise InvalidArgument(f"distribute: expected a torch.nn.Module, got a {type(model).__name__}")
-    return Distributed(model, grid, cuts, inputs)
+    return Distributed(model, grid, cuts, getattr(cuts, "inputs", ()) if inputs is None else inputs)
 
 
 class Distributed:
     """A module whose parameters and buffers are global tensors. The module can also be called itself, after begin()."""
 
     def __init__(self, model, grid, cuts, inputs):
-        tensors = [(name, tensor, False) for name, tensor in model.named_parameters()]
-        tensors += [(name, tensor, True) for name, tensor in model.named_buffers()]
         self._module, self._grid, self._inputs = model, grid, inputs
-        self._laid_out = _of_modules[model] = _adjoin.Distributed(tensors, grid, list(dict(cuts).items()))
+        self._laid_out = _of_modules[model] = _adjoin.Distributed(_tensors_of(model), grid, list(dict(cuts).items()))
 
     @property
     def module(self):
@@ -90,12 +91,7 @@ class Distributed:
     def _cut(self, x, index, name):
         if not isinstance(x, _torch.Tensor):
             return x
-        if isinstance(self._inputs, str):
-            cut = self._inputs
-        elif isinstance(self._inputs, dict):
-            cut = self._inputs.get(name)
-        else:
-            cut = self._inputs[index] if index < len(self._inputs) else None
+        cut = _cut_of(self._inputs, index, name)
         if cut is None and not x.is_floating_point():
             return x
         return self.laid_out(x, cut or "")  # global, so that dropout of it is alike in all layouts

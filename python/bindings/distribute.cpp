@@ -5,17 +5,41 @@
 #include <vector>
 
 #include "adjoin/movement/global_tensor.hpp"
+#include "adjoin/parallel/automatic.hpp"
 #include "adjoin/parallel/distribute.hpp"
 #include "python/bindings/bindings.hpp"
 
 namespace adjoin::python {
+namespace {
+
+using at::Tensor;
+using parallel::CutText;
+using Tensors = std::vector<std::tuple<std::string, Tensor, bool>>;
+
+std::vector<parallel::NamedTensor> named(const Tensors& tensors) {
+  std::vector<parallel::NamedTensor> found;
+  for (const auto& [name, tensor, is_buffer] : tensors) found.push_back({name, tensor, is_buffer});
+  return found;
+}
+
+/// The cuts of the weights, and those of the inputs.
+auto automatic(const Tensors& tensors, const py::object& grid, const std::vector<Tensor>& inputs,
+               std::vector<std::vector<CutText>> choices, const std::function<void()>& code,
+               std::vector<std::string> weights_over, const std::optional<nn::rules::MoveCost>& move, double computed) {
+  parallel::AutomaticOptions options{
+      .inputs = std::move(choices), .weights_over = std::move(weights_over), .computed = computed};
+  if (move) options.move = *move;
+  parallel::CutSearch search(named(tensors), shape_of(grid), inputs, code, std::move(options));
+  const py::gil_scoped_release release;
+  parallel::Cuts cuts = search.best();
+  return std::pair(std::move(cuts.weights), std::move(cuts.inputs));
+}
+
+}  // namespace
 
 void bind_distribute(py::module_& m) {
   using namespace py::literals;
-  using at::Tensor;
-  using parallel::CutText;
   using parallel::Distributed;
-  using Tensors = std::vector<std::tuple<std::string, Tensor, bool>>;
   using Pieces = std::vector<nn::Parameter>;
   struct Again {  // for a `with`
     const Distributed* of;
@@ -34,10 +58,9 @@ void bind_distribute(py::module_& m) {
       .def("__exit__", [](Again& again, const py::args&) { again.now.reset(); });
   py::class_<Distributed, Owner<Distributed>>(m, "Distributed")
       .def(py::init([](const Tensors& tensors, const Grid& grid, std::vector<std::pair<std::string, CutText>> weights) {
-             std::vector<parallel::NamedTensor> named;
-             for (const auto& [name, tensor, is_buffer] : tensors) named.push_back({name, tensor, is_buffer});
+             const std::vector<parallel::NamedTensor> all = named(tensors);
              const Blocking blocking;
-             return Owner<Distributed>(new Distributed(named, grid, {std::move(weights)}));
+             return Owner<Distributed>(new Distributed(all, grid, {std::move(weights)}));
            }),
            "tensors"_a, "grid"_a, "weights"_a)
       .def(
@@ -57,6 +80,8 @@ void bind_distribute(py::module_& m) {
       .def(
           "shards", [](const Distributed& d) { return Pieces(d.shards()); }, MayBlock())
       .def("__repr__", &Distributed::to_string);
+  m.def("automatic", &automatic, "tensors"_a, "grid"_a, "inputs"_a, "choices"_a, "code"_a, "weights_over"_a, "move"_a,
+        "computed"_a);
   m.def("is_global", &is_global, "x"_a,
         "Whether a tensor has the sizes of a global one, of which this rank holds a piece.");
   m.def(

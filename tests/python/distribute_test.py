@@ -197,6 +197,64 @@ class Distribute(unittest.TestCase):
         on_each_world(work, sizes=(2,))
 
 
+class Automatic(unittest.TestCase):
+    def test_finds_cuts_that_compute_the_same(self):
+        plain = net()
+        before = [p.clone() for p in plain.parameters()]
+        found = adjoin.automatic(plain, adjoin.GridShape({"tp": 2}), IDS, computed=10)
+        self.assertEqual(found["down.*"], "inputs over tp")
+        self.assertEqual(found["up.*"], "outputs over tp")
+        self.assertEqual(found.inputs, [])
+        pasted = eval(repr(found), {"Cuts": adjoin.Cuts})
+        self.assertEqual((dict(pasted), pasted.inputs), (dict(found), found.inputs))
+        for p, q in zip(plain.parameters(), before, strict=True):
+            equal(p, q)
+        loss_of(plain(IDS)).backward()
+
+        def work(world):
+            grid = adjoin.Grid(world, {"tp": world.size})
+            for cut in (False, True):
+                model = net()
+                cuts = adjoin.automatic(model, grid, {"ids": IDS}, {"ids": ["", "samples over tp"]} if cut else ())
+                if not cut:
+                    cuts["down.*"] = "inputs over tp"  # edited
+                loss_of(adjoin.distribute(model, grid, cuts)(ids=IDS)).backward()
+                for p, q in zip(model.parameters(), plain.parameters(), strict=True):
+                    equal(adjoin.whole(p.grad), q.grad)
+
+        on_each_world(work)
+
+    def test_chooses_among_cuts_of_inputs_by_the_cost_of_moves(self):
+        model = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(2, 1, 3, padding=1))
+        grid, picture = adjoin.GridShape({"x": 2}), torch.zeros(1, 1, 64, 64)
+        self.assertEqual(adjoin.automatic(model, grid, (picture,), ["dim 3 over x"]).inputs, ["dim 3 over x"])
+        self.assertEqual(adjoin.automatic(model, grid, picture, [["", "dim 2 over x"]]).inputs, ["dim 2 over x"])
+        self.assertEqual(adjoin.automatic(model, grid, picture, [["", "dim 2 over x"]], computed=0).inputs, [])
+        moves = []
+
+        def move(source, target, element_bytes):
+            moves.append((source, target, element_bytes))
+            return 0
+
+        self.assertGreater(len(adjoin.automatic(model, grid, picture, move=move)), 0)
+        self.assertIsInstance(moves[0][0], adjoin.Layout)
+        self.assertEqual(adjoin.automatic(model, grid, picture, move=move, computed=0), {})
+
+    def test_refuses_in_one_line(self):
+        grid, model = adjoin.GridShape({"tp": 2}), net()
+        for why, call in (
+            ("torch.nn.Module, got a Parameter", lambda: adjoin.automatic(model.up.weight, grid, IDS)),
+            ("it fails: IndexError: index out of range", lambda: adjoin.automatic(model, grid, IDS + 10)),
+            ("it fails: TypeError", lambda: adjoin.automatic(model, grid, {"words": IDS})),
+            ("pp", lambda: adjoin.automatic(model, grid, IDS, weights_over=["pp"])),
+            ('expected "over"', lambda: adjoin.automatic(model, grid, IDS, "samples across tp")),
+        ):
+            with self.assertRaisesRegex(adjoin.InvalidArgument, why) as refused:
+                call()
+            self.assertNotIn("\n", str(refused.exception))
+        adjoin.automatic(model, grid, IDS)  # what failed left nothing behind
+
+
 class Transformers(unittest.TestCase):
     # Some layers compute in float32 whatever the type of their weights, in which results depend on the order of sums.
     @mock.patch.object(torch, "float32", torch.float64)
@@ -213,10 +271,11 @@ class Transformers(unittest.TestCase):
             weighted_sum(expected).backward()
 
             def work(world):
-                for axis, inputs in (("tp", ()), ("dp", "samples over dp")):
+                for axis, inputs, is_found in (("tp", (), False), ("tp", (), True), ("dp", "samples over dp", True)):
                     mine = copy.deepcopy(model)  # noqa: B023
                     grid = adjoin.Grid(world, {axis: world.size})
-                    laid_out = adjoin.distribute(mine, grid, cuts if axis == "tp" else {}, inputs)  # noqa: B023
+                    chosen = adjoin.automatic(mine, grid, arguments, inputs) if is_found else cuts  # noqa: B023
+                    laid_out = adjoin.distribute(mine, grid, chosen)
                     scores = laid_out(**arguments).logits  # noqa: B023
                     Distribute.near(self, adjoin.whole(scores), expected, name)  # noqa: B023
                     weighted_sum(scores).backward()
