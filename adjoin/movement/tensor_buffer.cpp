@@ -5,10 +5,14 @@
 #include <c10/core/DispatchKeySet.h>
 
 #include <array>
+#include <cstring>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/hash.hpp"
 
 namespace adjoin {
 namespace {
@@ -81,6 +85,16 @@ at::Tensor plain(const char* who, const at::Tensor& x) {
   if (is_plain(x)) return x;
   require(x.defined() && is_pending(x), [&] { return expected_dense(who, x); });
   return x._is_zerotensor() ? at::zeros(x.sizes(), x.options()) : x.resolve_neg().resolve_conj();
+}
+
+int64_t hash_of_bytes(const char* who, const at::Tensor& x) {
+  const at::Tensor whole = plain(who, x.detach()).contiguous();
+  const auto* bytes = static_cast<const char*>(whole.const_data_ptr());
+  std::vector<uint64_t> rest((whole.nbytes() % sizeof(uint64_t) != 0) ? 1 : 0);
+  const size_t words = whole.nbytes() / sizeof(uint64_t);
+  if (!rest.empty()) std::memcpy(rest.data(), bytes + words * sizeof(uint64_t), whole.nbytes() % sizeof(uint64_t));
+  const auto seed = hash_of(std::span<const uint64_t>(rest));
+  return static_cast<int64_t>(hash_of(std::span(reinterpret_cast<const uint64_t*>(bytes), words), seed));
 }
 
 Buffer buffer(const at::Tensor& tensor) {

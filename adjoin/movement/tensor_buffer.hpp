@@ -21,6 +21,10 @@ void check_plain(const char* who, const at::Tensor& x);
 /// Cost:   without a copy, one test of x's dispatch keys
 at::Tensor plain(const char* who, const at::Tensor& x);
 
+/// A hash of the elements' bytes, in order.
+/// Throws: InvalidArgument as plain
+int64_t hash_of_bytes(const char* who, const at::Tensor& x);
+
 /// A buffer over the elements of a contiguous tensor, which must outlive it: `world.all_reduce(buffer(tensor))`.
 /// Throws: InvalidArgument for a tensor that is not contiguous, or as check_plain.
 Buffer buffer(const at::Tensor& tensor);

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <map>
 #include <random>
 #include <span>
@@ -18,16 +17,6 @@
 
 namespace adjoin::parallel {
 namespace {
-
-int64_t hash_of_bytes(const at::Tensor& tensor) {
-  const at::Tensor whole = plain("copies", tensor.detach()).contiguous();
-  const auto* bytes = static_cast<const char*>(whole.const_data_ptr());
-  std::vector<uint64_t> rest((whole.nbytes() % sizeof(uint64_t) != 0) ? 1 : 0);
-  const size_t words = whole.nbytes() / sizeof(uint64_t);
-  if (!rest.empty()) std::memcpy(rest.data(), bytes + words * sizeof(uint64_t), whole.nbytes() % sizeof(uint64_t));
-  const auto seed = hash_of(std::span<const uint64_t>(rest));
-  return static_cast<int64_t>(hash_of(std::span(reinterpret_cast<const uint64_t*>(bytes), words), seed));
-}
 
 std::string tensor_text(const nn::Parameter& parameter) {
   const at::Tensor& tensor = parameter.tensor;
@@ -87,7 +76,7 @@ void check_copies(const std::vector<nn::Parameter>& parameters, const std::strin
     CopiesOfGroup& of_group = groups[nn::ranks_of_copies(parameter)];
     of_group.copies = copies;
     of_group.names.push_back(parameter.name);
-    of_group.hashes.push_back(hash_of_bytes(parameter.tensor));
+    of_group.hashes.push_back(hash_of_bytes("copies", parameter.tensor));
     of_group.identity = identity_of(parameter.tensor.unsafeGetTensorImpl());
   }
   for (auto& [ranks, of_group] : groups) {

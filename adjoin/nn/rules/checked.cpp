@@ -1,18 +1,16 @@
 #include <cstdio>
 
-#include "adjoin/base/hash.hpp"
 #include "adjoin/linalg/agreement.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/nn/rules/call.hpp"
 
 namespace adjoin::nn::rules {
 namespace {
 
-/// "float64 [2, 3] of hash 5f0c…".
+/// "Double [2, 3] of hash 5f0c…".
 std::string text_of(const at::Tensor& tensor) {
-  const at::Tensor values = tensor.detach().contiguous().resolve_conj().resolve_neg();
-  const std::string_view bytes(static_cast<const char*>(values.const_data_ptr()), values.nbytes());
   char hash[17];
-  std::snprintf(hash, sizeof hash, "%016llx", static_cast<unsigned long long>(hash_of(bytes)));
+  std::snprintf(hash, sizeof hash, "%016llx", static_cast<unsigned long long>(hash_of_bytes("checked mode", tensor)));
   return c10::toString(tensor.scalar_type()) + (" " + shape_text(tensor.sizes().vec()) + " of hash ") + hash;
 }
 
