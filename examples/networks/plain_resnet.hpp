@@ -9,7 +9,7 @@
 /// The network of resnet.cpp (resnet.hpp), written for one worker with LibTorch alone.
 namespace adjoin::example {
 
-inline torch::nn::Conv2d plain_conv(int64_t in, int64_t out, int64_t kernel, int64_t stride) {
+inline torch::nn::Conv2d conv(int64_t in, int64_t out, int64_t kernel, int64_t stride) {
   return torch::nn::Conv2d(torch::nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
 }
 
@@ -18,12 +18,12 @@ inline torch::nn::Conv2d plain_conv(int64_t in, int64_t out, int64_t kernel, int
 class PlainBlockImpl : public torch::nn::Module {
  public:
   PlainBlockImpl(int64_t in, int64_t out, int64_t stride)
-      : conv1_(register_module("conv1", plain_conv(in, out, 3, stride))),
+      : conv1_(register_module("conv1", conv(in, out, 3, stride))),
         norm1_(register_module("norm1", torch::nn::BatchNorm2d(out))),
-        conv2_(register_module("conv2", plain_conv(out, out, 3, 1))),
+        conv2_(register_module("conv2", conv(out, out, 3, 1))),
         norm2_(register_module("norm2", torch::nn::BatchNorm2d(out))) {
     if (in == out) return;
-    shortcut_ = register_module("shortcut", plain_conv(in, out, 1, stride));
+    shortcut_ = register_module("shortcut", conv(in, out, 1, stride));
     norm_ = register_module("norm", torch::nn::BatchNorm2d(out));
   }
 
@@ -48,7 +48,7 @@ class PlainResNet18Impl : public torch::nn::Module {
  public:
   /// So many channels in its first layer.
   explicit PlainResNet18Impl(int64_t classes, int64_t width = 64)
-      : conv_(register_module("conv", plain_conv(3, width, 7, 2))),
+      : conv_(register_module("conv", conv(3, width, 7, 2))),
         norm_(register_module("norm", torch::nn::BatchNorm2d(width))),
         blocks_(register_module("blocks", torch::nn::Sequential())),
         classes_(register_module("classes", torch::nn::Linear(8 * width, classes))) {

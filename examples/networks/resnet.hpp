@@ -2,19 +2,15 @@
 
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/batchnorm.h>
-#include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/pooling.h>
 
 #include "adjoin/nn/distributed/network.hpp"
+#include "examples/networks/plain_resnet.hpp"
 
 /// The network of resnet.cpp, in float64. Its sequences are torch::nn's, which nn::distributed takes as they are; the residual
 /// block between them is a module of its own.
 namespace adjoin::example {
-
-inline torch::nn::Conv2d conv(int64_t in, int64_t out, int64_t kernel, int64_t stride) {
-  return torch::nn::Conv2d(torch::nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
-}
 
 inline torch::nn::BatchNorm2d norm(int64_t channels) {
   return torch::nn::BatchNorm2d(channels);

@@ -26,8 +26,7 @@ at::Tensor Total::operator()(const at::Tensor& summand) const {
 
 Layout on_all_workers(const GridShape& preferred, const Grid& grid, const std::vector<int64_t>& shape) {
   const std::vector<int>& workers = grid.workers();
-  const auto has = [&](int rank) { return preferred.cell_of(rank).has_value(); };
-  if (preferred.cells() == std::ssize(workers) && std::ranges::all_of(workers, has)) return Layout(preferred, shape);
+  if (std::ranges::is_permutation(preferred.ranks(), workers)) return Layout(preferred, shape);
   return Layout(GridShape({{"workers", static_cast<int>(workers.size())}}, workers), shape);
 }
 
