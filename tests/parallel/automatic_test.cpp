@@ -13,6 +13,7 @@
 #include "examples/networks/decoder.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/global_tensors.hpp"
+#include "tests/support/waves.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin::parallel::automatic_cuts {
@@ -22,14 +23,9 @@ using namespace adjoin::testing;
 using ::testing::HasSubstr;
 namespace nn = torch::nn;
 
-/// Equal values on all ranks: LibTorch's generator is shared by the threads.
 template <class Module>
 std::shared_ptr<Module> filled(std::shared_ptr<Module> module) {
-  module->to(at::kDouble);
-  const at::NoGradGuard no_gradient;
-  double place = 0;
-  for (at::Tensor& p : module->parameters())
-    p.copy_(((at::arange(p.numel(), at::kDouble) + (place += 100)) * 0.37).sin().view(p.sizes()) * 0.3);
+  fill_with_waves(*module);
   return module;
 }
 

@@ -11,6 +11,7 @@
 #include "adjoin/parallel/optimizer.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/global_tensors.hpp"
+#include "tests/support/waves.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin::parallel::plain_modules {
@@ -53,11 +54,7 @@ struct NetImpl : nn::Module {
     table = register_module("table", nn::Embedding(words, features));
     blocks = register_module("blocks", nn::Sequential(Block(features, heads), Block(features, heads)));
     norm = register_module("norm", nn::LayerNorm(nn::LayerNormOptions({features})));
-    to(at::kDouble);
-    at::NoGradGuard no_gradient;
-    double place = 0;  // LibTorch's generator is shared by the threads
-    for (at::Tensor& p : parameters())
-      p.copy_(((at::arange(p.numel(), at::kDouble) + (place += 100)) * 0.37).sin().view(p.sizes()) * 0.3);
+    fill_with_waves(*this);
   }
   at::Tensor forward(const at::Tensor& ids) { return at::linear(norm(blocks->forward(table(ids))), table->weight); }
   nn::Embedding table{nullptr};

@@ -16,6 +16,7 @@
 #include "adjoin/parallel/optimizer.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/global_tensors.hpp"
+#include "tests/support/waves.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin::parallel::pipelined_modules {
@@ -54,11 +55,7 @@ struct NetImpl : nn::Module {
     for (int i = 0; i < 4; ++i) blocks->push_back(std::make_shared<BlockImpl>(dropout));
     norm = register_module("norm", nn::LayerNorm(nn::LayerNormOptions({kFeatures})));
     register_buffer("scale", at::full({1}, 1.5 + rank));
-    to(at::kDouble);
-    const at::NoGradGuard no_gradient;
-    double place = rank;  // LibTorch's generator is shared by the threads
-    for (at::Tensor& p : parameters())
-      p.copy_(((at::arange(p.numel(), at::kDouble) + (place += 100)) * 0.37).sin().view(p.sizes()) * 0.4);
+    fill_with_waves(*this, /*scale=*/0.4, /*begin=*/rank);
   }
   at::Tensor score(const at::Tensor& x) { return at::linear(norm(x) * named_buffers()["scale"], table->weight); }
   at::Tensor forward(const at::Tensor& source, const at::Tensor& target) {

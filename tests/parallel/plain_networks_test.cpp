@@ -9,6 +9,7 @@
 #include "examples/networks/plain_unet.hpp"
 #include "examples/networks/resnet.hpp"
 #include "examples/networks/unet.hpp"
+#include "tests/support/waves.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin::parallel::plain_networks {
@@ -19,17 +20,8 @@ using namespace adjoin::testing;
 constexpr int kSteps = 3;
 constexpr int64_t kClasses = 3;
 
-at::Tensor waves(std::vector<int64_t> shape, double begin) {
-  const int64_t count = c10::multiply_integers(shape);
-  return ((at::arange(count, at::kDouble) + begin) * 0.37).sin().view(shape);
-}
-
-/// Equal values on all ranks: LibTorch's generator is shared by the threads.
-void fill(torch::nn::Module& module) {
-  const at::NoGradGuard no_gradient;
-  module.to(at::kDouble);
-  double begin = 0;
-  for (at::Tensor& p : module.parameters()) p.copy_(waves(p.sizes().vec(), begin += 100) * (p.dim() > 1 ? 0.3 : 1.0));
+at::Tensor picture(std::vector<int64_t> shape) {
+  return ((at::arange(c10::multiply_integers(shape), at::kDouble) + 7) * 0.37).sin().view(shape);
 }
 
 /// The losses of a few steps of SGD. `scores(step)` is the network's result.
@@ -50,7 +42,7 @@ std::vector<double> trained(const std::vector<at::Tensor>& weights, const std::f
 template <class Plain, class Layers>
 void expect_as_of_layers(const std::function<std::shared_ptr<Plain>()>& plain, Layers of_layers, const at::Tensor& x,
                          const at::Tensor& target, const Grid& alone) {
-  fill(*of_layers);
+  fill_with_waves(*of_layers);
   const std::vector<double> expected = trained(
       of_layers->parameters(),
       [&](int) {
@@ -74,13 +66,13 @@ void expect_as_of_layers(const std::function<std::shared_ptr<Plain>()>& plain, L
 template <class Plain>
 std::shared_ptr<Plain> made(int64_t width) {
   const auto plain = std::make_shared<Plain>(kClasses, width);
-  fill(*plain);
+  fill_with_waves(*plain);
   return plain;
 }
 
 TEST(PlainNetworks, a_unet_trains_in_every_layout_as_that_of_layers_does) {
   const Grid alone(Communicator(), {{"y", 1}});
-  const at::Tensor x = waves({3, 1, 16, 12}, 7), target = at::arange(3 * 16 * 12).remainder(kClasses).view({3, 16, 12});
+  const at::Tensor x = picture({3, 1, 16, 12}), target = at::arange(3 * 16 * 12).remainder(kClasses).view({3, 16, 12});
   expect_as_of_layers<example::PlainUNetImpl>(
       [] { return made<example::PlainUNetImpl>(2); },
       example::UNet(nn::NetworkPlacement{.grid = alone, .space = {{"y"}, {}}}, kClasses, 2), x, target, alone);
@@ -88,7 +80,7 @@ TEST(PlainNetworks, a_unet_trains_in_every_layout_as_that_of_layers_does) {
 
 TEST(PlainNetworks, a_residual_network_trains_in_every_layout_as_that_of_layers_does) {
   const Grid alone(Communicator(), {{"y", 1}});
-  const at::Tensor x = waves({4, 3, 20, 18}, 7), target = at::arange(4).remainder(kClasses);
+  const at::Tensor x = picture({4, 3, 20, 18}), target = at::arange(4).remainder(kClasses);
   expect_as_of_layers<example::PlainResNet18Impl>(
       [] { return made<example::PlainResNet18Impl>(2); },
       example::resnet18(nn::NetworkPlacement{.grid = alone, .space = {{"y"}, {}}}, kClasses, 2), x, target, alone);

@@ -7,6 +7,8 @@
 
 #include <utility>
 
+#include "tests/support/waves.hpp"
+
 namespace adjoin::testing {
 
 namespace nn = torch::nn;
@@ -20,14 +22,9 @@ class ModuleMaker {
     const int64_t count = numbers_.from(2, 7);
     for (int64_t i = 0; i < count; ++i) add();
     add_loss();
-    module_.to(at::kDouble);
-    const at::NoGradGuard no_gradient;
-    double place = 0;  // LibTorch's generator is shared by the threads
-    for (const auto& item : module_.named_parameters()) {
-      const Tensor& p = item.value();
-      p.copy_(((at::arange(p.numel(), at::kDouble) + (place += 100)) * 0.37).sin().view(p.sizes()) * 0.3);
-      if (numbers_.one_in(6)) p.set_requires_grad(false);
-    }
+    fill_with_waves(module_);
+    for (const auto& item : module_.named_parameters())
+      if (numbers_.one_in(6)) item.value().set_requires_grad(false);
   }
 
  private:
