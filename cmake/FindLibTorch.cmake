@@ -1,18 +1,19 @@
 # Finds LibTorch and gives the target LibTorch::LibTorch.
 #
-# Looked for in TORCH_DIR (a variable or from the environment), then in CMAKE_PREFIX_PATH (as `torch.utils.cmake_prefix_path`
-# gives it, or the folder that holds include/ and lib/), then in the checkout's .venv.
+# Looked for in TORCH_DIR (a variable or from the environment), then where this build folder found it before, then in
+# CMAKE_PREFIX_PATH (as `torch.utils.cmake_prefix_path` gives it, or the folder that holds include/ and lib/), then in the
+# checkout's .venv.
 #
 # LibTorch's own TorchConfig.cmake is not used: with a wheel for GPUs it ends the configuration where there is no CUDA
 # toolkit, which nothing here needs.
 
-set(_libtorch_places)
-foreach(_place IN LISTS TORCH_DIR LibTorch_ROOT LIBTORCH_HINT CMAKE_PREFIX_PATH)
+set(_libtorch_places ${TORCH_DIR})
+if(NOT TORCH_DIR AND DEFINED ENV{TORCH_DIR})
+  list(APPEND _libtorch_places "$ENV{TORCH_DIR}")
+endif()
+foreach(_place IN LISTS LibTorch_PREFIX LibTorch_ROOT LIBTORCH_HINT CMAKE_PREFIX_PATH)
   list(APPEND _libtorch_places "${_place}")
 endforeach()
-if(NOT TORCH_DIR AND DEFINED ENV{TORCH_DIR})
-  list(PREPEND _libtorch_places "$ENV{TORCH_DIR}")
-endif()
 if(DEFINED ENV{CMAKE_PREFIX_PATH})
   string(REPLACE ":" ";" _libtorch_environment "$ENV{CMAKE_PREFIX_PATH}")
   list(APPEND _libtorch_places ${_libtorch_environment})

@@ -9,11 +9,12 @@
 
 namespace adjoin {
 
-/// Where the memory of a buffer is. Only the CPU for now; the contract has room for CUDA.
+/// Where the memory of a buffer is. Only the operations of a device touch its memory: what the CPU needs of it is copied
+/// (device_memory.hpp).
 struct Device {
-  enum class Kind : uint8_t { cpu, cuda };
+  enum class Kind : uint8_t { cpu, cuda, private_use };
   Kind kind = Kind::cpu;
-  int index = 0;
+  int8_t index = 0;
   bool operator==(const Device&) const = default;
 };
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "adjoin/base/box.hpp"
+#include "adjoin/base/device_memory.hpp"
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/algorithm/program.hpp"
 
@@ -15,6 +16,7 @@ using Counts = std::span<const int64_t>;
 
 namespace {
 
+using adjoin::text;
 std::string text(int64_t number) {
   return std::to_string(number);
 }
@@ -23,8 +25,8 @@ void check_buffer(const Call& call, const char* role, ConstBuffer buffer) {
   if (buffer.count < 0) fail(call, std::string("a count of '") + role + "' that is not negative", text(buffer.count));
   if (buffer.count > 0 && !buffer.data)
     fail(call, std::string("memory for ") + text(buffer.count) + " elements of '" + role + "'", "a null pointer");
-  if (buffer.device.kind != Device::Kind::cpu)
-    fail(call, std::string("'") + role + "' on the CPU", "a buffer on another device");
+  if (buffer.device.kind != Device::Kind::cpu && !device_memory().to_host)
+    fail(call, std::string("'") + role + "' on the CPU", "a buffer on " + text(buffer.device));
 }
 
 void check_elements(const Call& call, const char* role, ConstBuffer buffer, int64_t count) {
@@ -39,7 +41,14 @@ void check_counts(const Call& call, const char* role, Counts counts) {
     if (count < 0) fail(call, std::string("no negative number in '") + role + "'", text(count));
 }
 
-void check_same_type(const Call& call) {
+void check_same_device(const Call& call, ConstBuffer a, ConstBuffer b, const char* what) {
+  if (a.count > 0 && b.count > 0 && !(a.device == b.device))
+    fail(call, std::string(what) + " on one device", text(a.device) + " and " + text(b.device));
+}
+
+/// Checks that 'in' and 'out' have elements of one type on one device.
+void check_alike(const Call& call) {
+  check_same_device(call, call.in, call.out, "'in' and 'out'");
   if (call.in.type != call.out.type)
     fail(call, "one element type of 'in' and 'out'",
          std::string(name(call.in.type)) + " and " + std::string(name(call.out.type)));
@@ -67,7 +76,7 @@ void check_blocks(const Call& call, bool has_all, bool gathers) {
   check_elements(call, gathers ? "in" : "out", block, call.counts[static_cast<size_t>(call.rank)]);
   if (!has_all) return;
   check_elements(call, gathers ? "out" : "in", all, total_of(call.counts));
-  check_same_type(call);
+  check_alike(call);
   const int64_t start = total_of(call.counts.first(static_cast<size_t>(call.rank)));
   if (block.data != all.slice(start, 0).data) check_apart(call, block, all);
 }
@@ -76,7 +85,7 @@ void check_whole(const Call& call, bool gets) {
   check_buffer(call, "in", call.in);
   if (!gets) return;
   check_elements(call, "out", call.out, call.in.count);
-  check_same_type(call);
+  check_alike(call);
   if (call.in.data != call.out.data) check_apart(call, call.in, call.out);
 }
 
@@ -85,7 +94,7 @@ void check_blocks_of_all(const Call& call) {
   check_counts(call, "receive_counts", call.receive_counts);
   check_elements(call, "in", call.in, total_of(call.counts));
   check_elements(call, "out", call.out, total_of(call.receive_counts));
-  check_same_type(call);
+  check_alike(call);
   check_apart(call, call.in, call.out);
 }
 
@@ -143,6 +152,7 @@ void check_messages(const Call& call) {
     if (message.tag < 0 || message.tag > kMaxTag) fail(call, "a tag from 0 to " + text(kMaxTag), text(message.tag));
     check_buffer(call, !call.message() ? "buffer" : message.is_send() ? "in" : "out", message.buffer);
     check_box(call, message);
+    check_same_device(call, call.messages[0].buffer, message.buffer, "all messages");
   }
   check_apart(call);
 }

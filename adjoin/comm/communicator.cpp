@@ -19,6 +19,7 @@
 #include "adjoin/comm/async_communicator.hpp"
 #include "adjoin/comm/contract/call_site.hpp"
 #include "adjoin/comm/contract/own_call.hpp"
+#include "adjoin/comm/staged_call.hpp"
 #include "adjoin/comm/stand_in.hpp"
 #include "adjoin/comm/threads/thread_backend.hpp"
 #include "adjoin/comm/turns.hpp"
@@ -151,10 +152,11 @@ class Communicator::Begun final : public Pending {
  public:
   Begun(const Communicator& group, const Call& call) : group_(group), own_(call) {
     const Seen seen(state().observer.get(), own_.call);
+    if (StagedCall::is_needed(own_.call)) staged_.emplace(own_.call);
     // One that was begun before may have to wait until its rank does.
     const auto runs = [](const Begun* other) { return other->running_ != nullptr; };
     if (own_.call.only_sends() || std::ranges::all_of(state().shared->begun, runs))
-      running_ = state().backend->begin(own_.call);
+      running_ = state().backend->begin(carried_out());
     if (!own_.call.only_sends()) state().shared->begun.push_back(this);
     const std::lock_guard lock(state().pendings->mutex);
     state().pendings->all.push_back(this);
@@ -186,7 +188,8 @@ class Communicator::Begun final : public Pending {
   const Call& call() const { return own_.call; }
   void end() {
     if (!has_ended_) try {
-        running_ ? running_->wait() : group_.carry_out(own_.call);
+        running_ ? running_->wait() : group_.carry_out(carried_out());
+        if (staged_) staged_->finish();
       } catch (...) {
         error_ = std::current_exception();
       }
@@ -196,6 +199,7 @@ class Communicator::Begun final : public Pending {
 
  private:
   State& state() const { return *group_.state_; }
+  const Call& carried_out() const { return staged_ ? staged_->call() : own_.call; }
   void give_up() {
     if (done()) return;
     state().backend->fail(nullptr);
@@ -208,6 +212,7 @@ class Communicator::Begun final : public Pending {
   const int exceptions_ = std::uncaught_exceptions();  // that were being thrown when it began
   const Communicator group_;
   const OwnCall own_;
+  std::optional<StagedCall> staged_;
   std::unique_ptr<Pending> running_;  // nullptr: it is carried out when it must have ended
   bool has_ended_ = false;
   std::exception_ptr error_;
@@ -251,6 +256,11 @@ void Communicator::require_nothing_begun() const {
 }
 
 void Communicator::carry_out(const Call& call) const {
+  if (StagedCall::is_needed(call)) {
+    const StagedCall staged(call);
+    carry_out(staged.call());
+    return staged.finish();
+  }
   call.collective ? state_->backend->run_collective(call) : state_->backend->exchange(call.messages, call);
 }
 

@@ -15,7 +15,6 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/process_owner.hpp"
 #include "adjoin/base/utf8.hpp"
-#include "adjoin/comm/carried_state.hpp"
 #include "adjoin/comm/contract/host_memory.hpp"
 #include "adjoin/comm/mpi/mpi_backend.hpp"
 #include "adjoin/comm/threads/thread_backend.hpp"

@@ -4,8 +4,8 @@
 #include <system_error>
 #include <thread>
 
+#include "adjoin/base/carried_state.hpp"
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/carried_state.hpp"
 #include "adjoin/comm/communicator.hpp"
 #include "adjoin/comm/contract/call_site.hpp"
 

@@ -52,7 +52,7 @@ void Boxes::add(Message::Kind kind, const at::Tensor& view, int peer) {
   views_.push_back(view);
   messages_.push_back({.kind = kind,
                        .peer = peer,
-                       .buffer = {view.data_ptr(), view.numel(), element_type(view.scalar_type())},
+                       .buffer = {view.data_ptr(), view.numel(), element_type(view.scalar_type()), buffer_device(view)},
                        .sizes = view.sizes(),
                        .strides = view.strides()});
 }

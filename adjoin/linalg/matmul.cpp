@@ -49,8 +49,8 @@ void check_own(const RowArguments& a) {
   const std::string who = a.operation() + ": rank " + std::to_string(a.group.rank()) + ": ";
   for (const at::Tensor* x : {&a.left, &a.right}) {
     const std::string which = x == &a.left ? "left" : "right";
-    require(x->defined() && x->is_cpu() && x->layout() == at::kStrided && at::isFloatingType(x->scalar_type()),
-            [&] { return who + "expected a dense tensor of floating-point numbers on the CPU as " + which; });
+    require(x->defined() && x->layout() == at::kStrided && at::isFloatingType(x->scalar_type()),
+            [&] { return who + "expected a dense tensor of floating-point numbers as " + which; });
     require(x->dim() >= 2, [&] {
       return who + "expected at least 2 dims, " + which + " is of shape " + shape_text(x->sizes().vec());
     });

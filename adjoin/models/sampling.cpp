@@ -17,7 +17,7 @@ namespace adjoin::models {
 namespace {
 
 std::vector<double> numbers_of(const at::Tensor& scores) {
-  const at::Tensor precise = plain("sampling", scores.detach()).to(at::kDouble).contiguous();
+  const at::Tensor precise = plain("sampling", scores.detach()).cpu().to(at::kDouble).contiguous();
   const auto* first = precise.const_data_ptr<double>();
   std::vector<double> numbers(first, first + precise.numel());
   require(!numbers.empty() && std::all_of(numbers.begin(), numbers.end(), [](double x) { return std::isfinite(x); }),

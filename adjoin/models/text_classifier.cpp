@@ -24,10 +24,12 @@ at::Tensor pool(const at::Tensor& x, const LocalRows& here, bool is_mean) {
     rows.push_back(row);
     samples.push_back(sample);
   }
-  const at::Tensor lengths = at::tensor(here.all().lengths(), at::kLong);
-  const at::Tensor sums =
-      at::zeros({lengths.size(0), x.size(1)}, x.options())
-          .index_add(0, at::tensor(samples, at::kLong), is_mean ? x : x.index_select(0, at::tensor(rows, at::kLong)));
+  const auto indices = [&](const std::vector<int64_t>& numbers) {
+    return at::tensor(numbers, at::kLong).to(x.device());
+  };
+  const at::Tensor lengths = indices(here.all().lengths());
+  const at::Tensor sums = at::zeros({lengths.size(0), x.size(1)}, x.options())
+                              .index_add(0, indices(samples), is_mean ? x : x.index_select(0, indices(rows)));
   return is_mean ? sums / lengths.to(x.scalar_type()).unsqueeze(1) : sums;
 }
 

@@ -207,7 +207,8 @@ std::vector<Segment> trunk(const TransformerOptions& options, const std::string&
     size_t part = 0;
     at::Tensor x = modules.as<nn::ParallelEmbeddingImpl>(part++).forward(ids);
     if (learns_positions)
-      x = x + modules.as<nn::ParallelEmbeddingImpl>(part++).forward(nn::token_numbers(pass.rows, ids.size(0)));
+      x = x + modules.as<nn::ParallelEmbeddingImpl>(part++).forward(
+                  nn::token_numbers(pass.rows, ids.size(0)).to(ids.device()));
     if (options.token_types > 0) x = x + modules.as<nn::ParallelEmbeddingImpl>(part++).forward(at::zeros_like(ids));
     if (options.embedding_norm) x = modules.as<nn::ReplicatedNormImpl>(part).forward(x);
     return nn::dropout(x, options.embedding_dropout, {"embedding.output", 0},

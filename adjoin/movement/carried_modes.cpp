@@ -1,7 +1,8 @@
 #include <ATen/ThreadLocalState.h>
 #include <ATen/autocast_mode.h>
+#include <c10/core/AutogradState.h>
 
-#include "adjoin/comm/carried_state.hpp"
+#include "adjoin/base/carried_state.hpp"
 
 /// The linker is told to request this name (CMakeLists.txt), so that every program that links adjoin contains it.
 extern "C" const bool adjoin_modes_are_carried;
@@ -15,6 +16,8 @@ namespace {
 std::function<void()> carried_modes() {
   return [state = at::ThreadLocalState()] {
     at::ThreadLocalState::setThreadLocalState(state);
+    // Else LibTorch runs the backward pass of all ranks that share a device on one thread, where they would wait for each other.
+    c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
     if (at::autocast::is_autocast_enabled(at::kCPU)) at::autocast::set_autocast_cache_enabled(false);
   };
 }

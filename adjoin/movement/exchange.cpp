@@ -99,7 +99,7 @@ void Exchange::exchange(const at::Tensor& x, int summand, const Receive& receive
     char* data = static_cast<char*>(x.data_ptr()) + place_of(piece, x_strides_) * size_of(type);
     messages_.push_back({.kind = Message::Kind::send,
                          .peer = piece.peer,
-                         .buffer = {data, volume_of(piece.sizes), type},
+                         .buffer = {data, volume_of(piece.sizes), type, buffer_device(x)},
                          .sizes = piece.sizes,
                          .strides = x_strides_});
   }
@@ -116,14 +116,17 @@ void Exchange::place(const at::Tensor& x, const at::Tensor& y) {
   for (const Piece& piece : plan_.receives) {
     if (piece.peer != world_.rank()) continue;
     own = std::find_if(own, plan_.sends.end(), [&](const Piece& sent) { return sent.peer == world_.rank(); });
-    copy_box(at(y, piece, y_strides_), piece.sizes, y_strides_, at(x, *own, x_strides_), own->sizes, x_strides_,
-             size_of(type));
+    if (x.is_cpu())
+      copy_box(at(y, piece, y_strides_), piece.sizes, y_strides_, at(x, *own, x_strides_), own->sizes, x_strides_,
+               size_of(type));
+    else
+      view_of(y, piece).copy_(view_of(x.detach(), *own));
     ++own;
   }
   exchange(x, 0, [&](const Piece& piece) {
     return Message{.kind = Message::Kind::receive,
                    .peer = piece.peer,
-                   .buffer = {at(y, piece, y_strides_), volume_of(piece.sizes), type},
+                   .buffer = {at(y, piece, y_strides_), volume_of(piece.sizes), type, buffer_device(y)},
                    .sizes = piece.sizes,
                    .strides = y_strides_};
   });

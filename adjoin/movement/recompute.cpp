@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,16 +32,24 @@ using Function = std::function<at::Tensor(const std::vector<at::Tensor>&)>;
 /// The present autocast of matrix products; backward runs without it.
 class AutocastState {
  public:
-  AutocastState()
-      : enabled_(at::autocast::is_autocast_enabled(at::kCPU)), type_(at::autocast::get_autocast_dtype(at::kCPU)) {}
+  AutocastState() {
+    for (OfDevice& of : of_devices_)
+      of = {of.device, at::autocast::is_autocast_enabled(of.device), at::autocast::get_autocast_dtype(of.device)};
+  }
   void restore() const {
-    at::autocast::set_autocast_dtype(at::kCPU, type_);
-    at::autocast::set_autocast_enabled(at::kCPU, enabled_);
+    for (const auto& [device, enabled, type] : of_devices_) {
+      at::autocast::set_autocast_dtype(device, type);
+      at::autocast::set_autocast_enabled(device, enabled);
+    }
   }
 
  private:
-  bool enabled_;
-  at::ScalarType type_;
+  struct OfDevice {
+    at::DeviceType device;
+    bool enabled = false;
+    at::ScalarType type = at::kFloat;
+  };
+  std::array<OfDevice, 3> of_devices_{{{at::kCPU}, {at::kCUDA}, {at::kPrivateUse1}}};
 };
 
 /// Sets autocast as in `state` for as long as it lives.

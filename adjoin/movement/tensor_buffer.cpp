@@ -1,9 +1,12 @@
 #include "adjoin/movement/tensor_buffer.hpp"
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/view_as_real.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/DispatchKeySet.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <span>
@@ -11,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "adjoin/base/device_memory.hpp"
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/hash.hpp"
 
@@ -35,10 +39,12 @@ constexpr c10::DispatchKeySet kPending({DispatchKey::Negative, DispatchKey::Conj
 constexpr c10::DispatchKeySet kTransformed({DispatchKey::FuncTorchBatched, DispatchKey::FuncTorchGradWrapper,
                                             DispatchKey::Functionalize});
 
-/// Whether it is dense and on the CPU; other layouts (sparse, nested, oneDNN's) and quantised tensors have other keys.
+/// Whether it is dense, on the CPU or a device with memory; other layouts (sparse, nested, oneDNN's) and quantised tensors have other keys.
 bool is_dense(const at::Tensor& x) {
   const c10::DispatchKeySet keys = x.key_set();
-  if (!keys.has(DispatchKey::CPU) || keys.has_any(kTransformed)) return false;
+  const bool has_memory =
+      keys.has(DispatchKey::CPU) || keys.has(DispatchKey::CUDA) || keys.has(DispatchKey::PrivateUse1);
+  if (!has_memory || keys.has_any(kTransformed)) return false;
   // A subclass of Python's may have no memory.
   return !keys.has(DispatchKey::Python) || (x.has_storage() && (x.numel() == 0 || x.storage().data() != nullptr));
 }
@@ -48,6 +54,49 @@ bool is_pending(const at::Tensor& x) {
 bool is_plain(const at::Tensor& x) {
   return is_dense(x) && !x.key_set().has_any(kPending);
 }
+
+c10::Device torch_device(const Device& device) {
+  switch (device.kind) {
+    case Device::Kind::cpu:
+      return at::kCPU;
+    case Device::Kind::cuda:
+      return {at::kCUDA, device.index};
+    case Device::Kind::private_use:
+      return {at::kPrivateUse1, device.index};
+  }
+  throw InternalError("torch_device: unknown device");
+}
+
+/// The box of a buffer as a tensor, which uses its memory.
+at::Tensor tensor_of(ConstBuffer elements, DeviceMemory::Dims sizes, DeviceMemory::Dims strides) {
+  const auto options = at::TensorOptions(scalar_type(elements.type)).device(torch_device(elements.device));
+  void* const data = const_cast<void*>(elements.data);
+  if (sizes.empty())
+    return at::for_blob(data, {elements.count}).options(options).target_device(options.device()).make_tensor();
+  const at::IntArrayRef of_sizes(sizes.data(), sizes.size()), of_strides(strides.data(), strides.size());
+  return at::for_blob(data, of_sizes)
+      .strides(of_strides)
+      .options(options)
+      .target_device(options.device())
+      .make_tensor();
+}
+at::Tensor on_host(const void* data, const at::Tensor& like) {
+  return at::from_blob(const_cast<void*>(data), like.sizes(), like.options().device(at::kCPU));
+}
+
+const bool is_device_memory_used =
+    use_device_memory({.to_host =
+                           [](void* to, ConstBuffer from, DeviceMemory::Dims sizes, DeviceMemory::Dims strides) {
+                             const at::NoGradGuard no_gradient;
+                             const at::Tensor box = tensor_of(from, sizes, strides);
+                             on_host(to, box).copy_(box);
+                           },
+                       .to_device =
+                           [](Buffer to, DeviceMemory::Dims sizes, DeviceMemory::Dims strides, const void* from) {
+                             const at::NoGradGuard no_gradient;
+                             const at::Tensor box = tensor_of(to, sizes, strides);
+                             box.copy_(on_host(from, box));
+                           }});
 
 std::string expected_dense(const char* who, const at::Tensor& x) {
   const auto got = [&]() -> std::string {
@@ -88,7 +137,7 @@ at::Tensor plain(const char* who, const at::Tensor& x) {
 }
 
 int64_t hash_of_bytes(const char* who, const at::Tensor& x) {
-  const at::Tensor whole = plain(who, x.detach()).contiguous();
+  const at::Tensor whole = plain(who, x.detach()).cpu().contiguous();
   const auto* bytes = static_cast<const char*>(whole.const_data_ptr());
   std::vector<uint64_t> rest((whole.nbytes() % sizeof(uint64_t) != 0) ? 1 : 0);
   const size_t words = whole.nbytes() / sizeof(uint64_t);
@@ -97,10 +146,23 @@ int64_t hash_of_bytes(const char* who, const at::Tensor& x) {
   return static_cast<int64_t>(hash_of(std::span(reinterpret_cast<const uint64_t*>(bytes), words), seed));
 }
 
+Device buffer_device(const at::Tensor& x) {
+  if (x.is_cpu()) return {};
+  require(x.is_cuda() || x.is_privateuseone(),
+          [&] { return "communication: tensors on " + x.device().str() + " cannot be moved"; });
+  return {x.is_cuda() ? Device::Kind::cuda : Device::Kind::private_use, std::max<int8_t>(0, x.device().index())};
+}
+
+void check_on_cpu(const char* who, const at::Tensor& x) {
+  require(x.defined() && is_dense(x), [&] { return expected_dense(who, x); });
+  require(x.is_cpu(),
+          [&] { return std::string(who) + ": there is no code for devices yet, got a tensor on " + x.device().str(); });
+}
+
 Buffer buffer(const at::Tensor& tensor) {
   check_plain("communication", tensor);
   require(tensor.is_contiguous(), "communication: expected a contiguous tensor");
-  return {tensor.data_ptr(), tensor.numel(), element_type(tensor.scalar_type())};
+  return {tensor.data_ptr(), tensor.numel(), element_type(tensor.scalar_type()), buffer_device(tensor)};
 }
 
 Buffer buffer_of_reals(const at::Tensor& tensor) {

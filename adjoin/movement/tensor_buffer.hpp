@@ -11,13 +11,21 @@ namespace adjoin {
 ElementType element_type(at::ScalarType type);
 at::ScalarType scalar_type(ElementType type);
 
-/// Checks that the memory of x contains its elements, at its strides: x is dense, on the CPU, and no view that negates or
+/// Where the memory of a tensor is.
+/// Throws: InvalidArgument for a tensor without memory, and for a device that no call moves
+Device buffer_device(const at::Tensor& x);
+
+/// Checks that the memory of x contains its elements, at its strides: x is dense, on a device with memory, and no view that negates or
 /// conjugates what it reads. What reads or writes a tensor's memory itself checks this first, or calls `plain`.
 /// Throws: InvalidArgument, which begins with `who`, for another tensor
 void check_plain(const char* who, const at::Tensor& x);
 
+/// Checks that the CPU may touch the memory of x. What has a loop of its own and no other way on a device checks this first.
+/// Throws: InvalidArgument, which begins with `who`, for a tensor on a device
+void check_on_cpu(const char* who, const at::Tensor& x);
+
 /// x itself, or a copy of a view that negates or conjugates, so that its memory contains its elements. Differentiable.
-/// Throws: InvalidArgument, which begins with `who`, for a tensor that is not dense or not on the CPU
+/// Throws: InvalidArgument, which begins with `who`, for a tensor that is not dense or has no memory
 /// Cost:   without a copy, one test of x's dispatch keys
 at::Tensor plain(const char* who, const at::Tensor& x);
 

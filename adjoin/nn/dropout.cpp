@@ -58,10 +58,11 @@ void drop_rows(const at::Tensor& in, const at::Tensor& base, const at::Tensor& o
 /// `type`; x has the same type, or one of the two is float.
 at::Tensor masked(const at::Tensor& x, double p, const MaskRows& words, at::ScalarType type,
                   const at::Tensor& base = {}) {
-  const at::Tensor in = plain("dropout", x).contiguous();
-  const at::Tensor onto = base.defined() ? plain("dropout", base).contiguous() : base;
+  // A device's tensors are copied to the CPU, which draws the same words.
+  const at::Tensor in = plain("dropout", x).cpu().contiguous();
+  const at::Tensor onto = base.defined() ? plain("dropout", base).cpu().contiguous() : base;
   at::Tensor out = at::empty(in.sizes(), in.options().dtype(type));
-  if (in.numel() == 0) return out;
+  if (in.numel() == 0) return out.to(x.device());
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, in.scalar_type(), "dropout", [&] {
     if (type == in.scalar_type())
       drop_rows<scalar_t, scalar_t>(in, onto, out, p, words);
@@ -71,7 +72,7 @@ at::Tensor masked(const at::Tensor& x, double p, const MaskRows& words, at::Scal
     else if constexpr (!std::is_same_v<scalar_t, double>)
       drop_rows<float, scalar_t>(in, onto, out, p, words);
   });
-  return out;
+  return out.to(x.device());
 }
 
 /// `masked` as a linear map from one type into another.

@@ -52,6 +52,7 @@ ExpertRows::ExpertRows(const at::Tensor& chosen, const Split& experts, const Com
   routes->top_k = chosen.size(1);
   routes->group = group;
   routes->sent.assign(static_cast<size_t>(experts.size()), 0);
+  check_on_cpu("ExpertRows", chosen);
   const at::Tensor pairs = plain("ExpertRows", chosen).contiguous().view(-1);
   const std::span expert_of(pairs.const_data_ptr<int64_t>(), static_cast<size_t>(pairs.numel()));
   for (const int64_t expert : expert_of) {

@@ -31,7 +31,7 @@ void fill_run(const at::Tensor& run, int64_t first, const NumbersOf& numbers) {
 void fill_piece(const at::Tensor& piece, const Layout& layout, int rank, const NumbersOf& numbers) {
   const auto cell = layout.grid().cell_of(rank);
   if (!cell) return;
-  const at::Tensor whole = plain("initialize", piece.detach()).contiguous(), flat = whole.view({-1});
+  const at::Tensor whole = plain("initialize", piece.detach()).cpu().contiguous(), flat = whole.view({-1});
   layout.visit_runs(*cell, [&](int64_t local, int64_t global, int64_t count) {
     fill_run(flat.narrow(0, local, count), global, numbers);
   });

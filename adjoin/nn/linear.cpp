@@ -118,8 +118,10 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
 }  // namespace
 
 at::Tensor as_in_product(const at::Tensor& x) {
-  return at::autocast::is_autocast_enabled(at::kCPU)
-             ? at::autocast::cached_cast(at::autocast::get_autocast_dtype(at::kCPU), x, at::kCPU)
+  if (!x.defined()) return x;  // no bias
+  const c10::DeviceType device = x.device().type();
+  return at::autocast::is_autocast_enabled(device)
+             ? at::autocast::cached_cast(at::autocast::get_autocast_dtype(device), x, device)
              : x;
 }
 

@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/pow.h>
 #include <ATen/ops/tensor.h>
@@ -26,9 +27,17 @@ struct Turns {
   at::Tensor cosine, sine;
 };
 
+/// The same by LibTorch's operations, on a device.
+at::Tensor turned_by_operations(const at::Tensor& x, const Turns& turns, int sign) {
+  const std::vector<at::Tensor> pairs = x.to(turns.cosine.scalar_type()).chunk(2, 2);
+  const at::Tensor cosine = turns.cosine.unsqueeze(1), sine = turns.sine.unsqueeze(1) * sign;
+  return at::cat({pairs[0] * cosine - pairs[1] * sine, pairs[0] * sine + pairs[1] * cosine}, 2).to(x.scalar_type());
+}
+
 /// x with its pairs turned (turned back if `sign` is -1), computed in the type of the turns.
 at::Tensor turned(const at::Tensor& x, const Turns& turns, int sign) {
   const at::Tensor given = plain("rotary", x), in = given.stride(2) == 1 ? given : given.contiguous();
+  if (!in.is_cpu()) return turned_by_operations(in, turns, sign);
   at::Tensor out = at::empty(in.sizes(), in.options().requires_grad(false));
   const int64_t heads = in.size(1), half = in.size(2) / 2;
   const int64_t rows_at_once = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, 2 * heads * half));
@@ -54,9 +63,9 @@ at::Tensor turned(const at::Tensor& x, const Turns& turns, int sign) {
   return out;
 }
 
-/// `type` is x's type, or float for 16-bit types.
-Turns turns_of(const at::Tensor& tokens, int64_t half, const RotaryOptions& options, at::ScalarType type) {
-  const at::Tensor angle = tokens.to(at::kDouble).unsqueeze(1) * rotary_speeds(options, half);
+/// For x on its device; the type is x's, or float for 16-bit types.
+Turns turns_of(const at::Tensor& tokens, int64_t half, const RotaryOptions& options, const at::TensorOptions& type) {
+  const at::Tensor angle = tokens.cpu().to(at::kDouble).unsqueeze(1) * rotary_speeds(options, half);
   return {angle.cos().to(type), angle.sin().to(type)};
 }
 
@@ -68,8 +77,8 @@ std::string described(const RotaryOptions& options) {
   return text;
 }
 
-at::ScalarType type_of_turns(const at::Tensor& x) {
-  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+at::TensorOptions type_of_turns(const at::Tensor& x) {
+  return x.options().dtype(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat).requires_grad(false);
 }
 
 at::Tensor rotary(const at::Tensor& x, const Turns& turns) {
@@ -103,9 +112,10 @@ at::Tensor rotary(const at::Tensor& x, const at::Tensor& tokens, const RotaryOpt
 
 at::Tensor rotary(const at::Tensor& x, const LocalRows& rows, const RotaryOptions& options) {
   const int64_t half = x.size(2) / 2;
-  const at::ScalarType type = type_of_turns(x);
+  const at::TensorOptions type = type_of_turns(x);
   const std::string key = "angles of worker " + std::to_string(rows.index()) + ", " + described(options) + ", " +
-                          std::to_string(half) + " pairs of " + c10::toString(type);
+                          std::to_string(half) + " pairs of " + c10::toString(c10::typeMetaToScalarType(type.dtype())) +
+                          " on " + x.device().str();
   return rotary(x, rows.all().once(key, [&] { return turns_of(token_numbers(rows, x.size(0)), half, options, type); }));
 }
 

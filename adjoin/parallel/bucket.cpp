@@ -1,5 +1,6 @@
 #include "adjoin/parallel/bucket.hpp"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_real.h>
@@ -47,6 +48,7 @@ Bucket::Bucket(const std::vector<nn::Parameter>& parameters, std::vector<size_t>
 at::Tensor Bucket::pack(const std::vector<at::Tensor>& tensors) const {
   const at::Tensor& first = tensors[members_[0]];
   if (members_.size() == 1) return plain("gradients", first).reshape({-1}).contiguous();
+  if (!first.is_cpu()) return at::cat(parts_of(tensors));
   const at::Tensor packed = at::empty({std::accumulate(sizes_.begin(), sizes_.end(), int64_t{0})}, first.options());
   auto* to = static_cast<char*>(packed.mutable_data_ptr());
   const auto bytes = static_cast<int64_t>(packed.element_size());
@@ -60,6 +62,14 @@ at::Tensor Bucket::pack(const std::vector<at::Tensor>& tensors) const {
 
 void Bucket::unpack(const at::Tensor& packed, const std::vector<at::Tensor>& tensors) const {
   if (members_.size() == 1) return;  // the packed tensor is the tensor itself
+  if (!packed.is_cpu()) {
+    int64_t before = 0;
+    for (const at::Tensor& part : parts_of(tensors)) {
+      part.copy_(packed.narrow(0, before, part.numel()));
+      before += part.numel();
+    }
+    return;
+  }
   const auto* from = static_cast<const char*>(packed.const_data_ptr());
   const auto bytes = static_cast<int64_t>(packed.element_size());
   for (const auto& [i, range] : shards_) {
@@ -68,6 +78,13 @@ void Bucket::unpack(const at::Tensor& packed, const std::vector<at::Tensor>& ten
     std::memcpy(static_cast<char*>(tensors[i].mutable_data_ptr()) + range.begin * bytes, from, range.size() * bytes);
     from += range.size() * bytes;
   }
+}
+
+std::vector<at::Tensor> Bucket::parts_of(const std::vector<at::Tensor>& tensors) const {
+  std::vector<at::Tensor> parts;
+  for (const auto& [i, range] : shards_)
+    parts.push_back(plain("gradients", tensors[i]).reshape({-1}).narrow(0, range.begin, range.size()));
+  return parts;
 }
 
 at::Tensor Bucket::mine(const at::Tensor& packed) const {

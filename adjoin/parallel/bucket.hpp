@@ -36,6 +36,8 @@ class Bucket {
   void take_shards(const at::Tensor& mine, std::vector<at::Tensor>& tensors) const;
 
  private:
+  /// Views of the parts of contiguous tensors that a packed tensor has, in its order.
+  std::vector<at::Tensor> parts_of(const std::vector<at::Tensor>& tensors) const;
   struct Shard {
     size_t parameter;
     Range range;  // range of the parameter's elements

@@ -130,6 +130,7 @@ LookedUp::Asked LookedUp::asked_of_owners(const at::Tensor& ids) const {
   const int ranks = copies_.size();
   Asked asked{std::vector<int64_t>(static_cast<size_t>(ranks)), std::vector<int64_t>(static_cast<size_t>(ranks)), {}};
   const std::vector<int64_t> one_each(static_cast<size_t>(ranks), 1);
+  check_on_cpu("a look-up of sharded rows", ids);
   const int64_t* from = ids.const_data_ptr<int64_t>();
   const int64_t* const end = from + ids.numel();
   for (int owner = 0; owner < ranks; ++owner) {

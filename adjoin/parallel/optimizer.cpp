@@ -6,6 +6,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <algorithm>
 #include <array>
@@ -30,7 +31,8 @@ bool takes_matrices(const Rule& rule, const nn::Parameter& parameter) {
 
 Rule adamw(AdamWOptions options) {
   return {"adamw", {"first", "second"}, [options](const FlatPiece& piece, const UpdateStep& step) {
-            const at::Tensor number = at::full({}, static_cast<double>(step.number), at::kFloat);
+            const at::Tensor number =
+                at::full({}, static_cast<double>(step.number), piece.value.options().dtype(at::kFloat));
             at::_fused_adamw_(piece.value, piece.gradient, piece.moments[0], piece.moments[1], /*max_exp_avg_sqs=*/{},
                               number, step.rate, options.beta1, options.beta2, step.decay, options.epsilon,
                               /*amsgrad=*/false, /*maximize=*/false);
@@ -247,10 +249,16 @@ std::vector<at::Tensor> Optimizer::reduced_gradients() {
 
 double Optimizer::global_norm(const std::vector<at::Tensor>& gradients) const {
   std::array<double, 1> squares{};
-  for (size_t i = 0; i < parts_.size(); ++i) {
+  std::vector<at::Tensor> of_parts;
+  for (const at::Tensor& gradient : gradients) {
     // The squares of 16-bit floats would soon overflow in their own type.
-    const auto type = c10::elementSize(gradients[i].scalar_type()) < 4 ? at::kFloat : gradients[i].scalar_type();
-    const double norm = at::linalg_vector_norm(gradients[i], 2, {}, /*keepdim=*/false, type).item<double>();
+    const auto type = c10::elementSize(gradient.scalar_type()) < 4 ? at::kFloat : gradient.scalar_type();
+    of_parts.push_back(at::linalg_vector_norm(gradient, 2, {}, /*keepdim=*/false, type));
+  }
+  // On a device the host waits once.
+  const at::Tensor norms = of_parts.empty() ? at::empty({0}, at::kDouble) : at::stack(of_parts).cpu().to(at::kDouble);
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const double norm = norms[static_cast<int64_t>(i)].item<double>();
     if (parts_[i].enters_norm || !std::isfinite(norm))
       squares[0] += norm * norm;  // an error in one replica must reach all
   }

@@ -34,6 +34,7 @@ using ActionKind = pipeline::Kind;
 /// A tensor of a stage's output, of which only the edge from which backward begins is kept, or nothing if it requires no gradient.
 struct Output {
   ItemSpec spec;
+  at::TensorOptions options;
   torch::autograd::Edge edge = {};
   /// Its gradient, which backward takes from here: LibTorch would keep what it is given until backward ends.
   std::shared_ptr<at::Tensor> gradient = std::make_shared<at::Tensor>();
@@ -67,7 +68,7 @@ void begin_backward(const std::vector<Output>& outputs) {
   for (const Output& output : outputs) {
     if (!output.edge.is_valid()) continue;
     edges.push_back(output.edge);
-    zeros.push_back(at::zeros({}, output.spec.type.value()).expand(output.spec.sizes));
+    zeros.push_back(at::zeros({}, output.options).expand(output.spec.sizes));
   }
   if (edges.empty()) return;
   torch::autograd::Engine::get_default_engine().execute(edges, zeros, /*keep_graph=*/false, /*create_graph=*/false,
@@ -75,7 +76,8 @@ void begin_backward(const std::vector<Output>& outputs) {
 }
 
 Output output_of(const std::string& name, const at::Tensor& tensor) {
-  Output output{{name, tensor.sizes().vec(), tensor.scalar_type(), /*has_gradient=*/false}};
+  Output output{{name, tensor.sizes().vec(), tensor.scalar_type(), /*has_gradient=*/false},
+                tensor.options().requires_grad(false)};
   if (tensor.requires_grad()) {
     const at::Tensor handed_on = tensor.view_as(tensor);  // a node of its own, before all hooks of the tensor
     output.edge = torch::autograd::impl::gradient_edge(handed_on);
@@ -169,8 +171,8 @@ class PipelineRank {
   void backward(const Action& action) {
     InFlight& flight = flying_.at({action.stage, action.micro_batch});
     if (is_last(action.stage)) {
-      const ItemSpec& loss = flight.output.front().spec;
-      *flight.output.front().gradient = at::full(loss.sizes, work_.loss_scale, loss.type.value());
+      const Output& loss = flight.output.front();
+      *loss.gradient = at::full(loss.spec.sizes, work_.loss_scale, loss.options);
     } else {
       const Bundle gradients = take(action.stage + 1, action.stage, action.micro_batch);
       for (size_t i = 0; i < gradients.size(); ++i) *flight.output[i].gradient = gradients.items()[i].tensor;

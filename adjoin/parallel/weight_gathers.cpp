@@ -31,6 +31,7 @@ void give_memory(const at::Tensor& whole) {
 
 void take_memory(const at::Tensor& whole, const std::string& advice) {
   if (whole.is_meta()) return;
+  check_on_cpu("sharded weights", whole);
   c10::StorageImpl* storage = whole.storage().unsafeGetStorageImpl();
   storage->clear_data_ptr_access_error_msg_();
   at::DataPtr memory = storage->set_data_ptr(at::DataPtr(nullptr, storage->device()));

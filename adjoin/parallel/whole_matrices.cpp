@@ -157,11 +157,12 @@ void WholeMatrices::move(const std::vector<Sides>& sides, bool back) const {
         const at::Tensor box = box_of(receives ? to : from, piece);
         if (piece.peer != world_.rank()) {
           boxes.push_back(box);
-          messages.push_back({.kind = kind,
-                              .peer = piece.peer,
-                              .buffer = {box.data_ptr(), box.numel(), element_type(box.scalar_type())},
-                              .sizes = boxes.back().sizes(),
-                              .strides = boxes.back().strides()});
+          messages.push_back(
+              {.kind = kind,
+               .peer = piece.peer,
+               .buffer = {box.data_ptr(), box.numel(), element_type(box.scalar_type()), buffer_device(box)},
+               .sizes = boxes.back().sizes(),
+               .strides = boxes.back().strides()});
         } else if (receives) {
           own = std::find_if(own, plan.sends.end(), [&](const Piece& sent) { return sent.peer == world_.rank(); });
           box.copy_(box_of(from, *own++));

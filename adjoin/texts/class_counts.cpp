@@ -21,7 +21,7 @@ ClassCounts::ClassCounts(int64_t classes, std::span<const double> counts) : Clas
 
 void ClassCounts::add(const at::Tensor& scores, const at::Tensor& labels) {
   if (labels.numel() == 0) return;
-  const at::Tensor taken = scores.argmax(-1).contiguous(), actual = plain("labels", labels).contiguous();
+  const at::Tensor taken = scores.argmax(-1).cpu().contiguous(), actual = plain("labels", labels).cpu().contiguous();
   const auto* t = taken.const_data_ptr<int64_t>();
   const auto* a = actual.const_data_ptr<int64_t>();
   const auto count = [&](int64_t row, int64_t c) { ++counts_[static_cast<size_t>(row * classes_ + c)]; };

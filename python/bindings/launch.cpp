@@ -17,10 +17,10 @@
 #include <utility>
 #include <vector>
 
+#include "adjoin/base/carried_state.hpp"
 #include "adjoin/base/cores.hpp"
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/process_owner.hpp"
-#include "adjoin/comm/carried_state.hpp"
 #include "adjoin/train/interrupt.hpp"
 
 namespace adjoin::python {

@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "adjoin/base/carried_state.hpp"
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/carried_state.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/operations.hpp"
 #include "tests/support/programs/forks.hpp"

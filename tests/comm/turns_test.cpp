@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "adjoin/base/carried_state.hpp"
 #include "adjoin/base/error.hpp"
-#include "adjoin/comm/carried_state.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/worlds.hpp"
 

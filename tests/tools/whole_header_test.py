@@ -7,10 +7,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 LEFT_OUT = [  # a folder or headers of it, and why users do not need them
-    ("base", "block_heap box checksum copying cores hash instruction_set philox_blocks process_owner processes reduction_loops shared_file shared_memory "
+    ("base", "block_heap box carried_state checksum copying cores device_memory hash instruction_set philox_blocks process_owner processes reduction_loops shared_file shared_memory "
      "terminal text thread_memory utf8 with_type", "what the layers are made of"),
     ("cli", "*", "the program, which is not installed"),
-    ("comm", "arguments carried_state stand_in", "how a Communicator checks a call"),
+    ("comm", "arguments staged_call stand_in", "how a Communicator checks and carries out a call"),
     ("comm/contract", "common_cause diagnosis own_call", "how a call is reported and kept"),
     ("comm/algorithm", "patterns perform", "how programs are made and carried out"),
     ("comm/host", "*", "a transport; launch chooses it"),
@@ -27,7 +27,7 @@ LEFT_OUT = [  # a folder or headers of it, and why users do not need them
     ("nn", "dropped_elements fill", "the loops of dropout and initial values"),
     ("nn/distributed", "conv_kernel group_mean held linked planes pool_kernel twin widened", "what the layers are made of"),
     ("nn/rules", "*", "how operations run on global tensors"),
-    ("nn/sequence", "dropped_rows dropped_tile methods tile", "what attention is made of"),
+    ("nn/sequence", "composed_tile dropped_rows dropped_tile methods tile", "what attention is made of"),
     ("hugging_face", "config_values export_tokenizer rotary_positions", "parts of pretrained and export_model"),
     ("parallel", "arriving_weights cut_layers dim_choices gradient_sums looked_up sharded_pieces shared_order weight_gathers weight_parts weight_units whole_matrices", "parts of weights, distribute, automatic and optimizer"),
     ("plan", "extrapolated_step layouts measured_segments measurements memory_walk planned_samples rounds segment_needs skipped_products step_time "

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "adjoin/base/device_memory.hpp"
 #include "adjoin/base/hash.hpp"
 
 namespace adjoin {
@@ -20,7 +21,8 @@ bool Call::only_sends() const {
 ConstBuffer Call::elements() const {
   if (collective) return collective == Collective::scatter ? ConstBuffer(out) : in;
   if (messages.size() == 1 && message()) return messages[0].buffer;
-  ConstBuffer sent{nullptr, 0, messages.empty() ? ElementType::float32 : messages[0].buffer.type};
+  ConstBuffer sent;
+  if (!messages.empty()) sent = {nullptr, 0, messages[0].buffer.type, messages[0].buffer.device};
   for (const Message& m : messages)
     if (m.is_send()) sent.count += m.buffer.count;
   return sent;
@@ -36,7 +38,8 @@ Signature signature_of(const Call& call) {
           .elements = call.collective == Collective::all_to_all ? 0
                       : has_counts                              ? hash_of(call.counts)
                                                                 : static_cast<uint64_t>(elements.count),
-          .algorithm = call.algorithm.empty() ? 0 : hash_of(call.algorithm)};
+          .algorithm = call.algorithm.empty() ? 0 : hash_of(call.algorithm),
+          .device = elements.device.kind};
 }
 
 std::string describe(const Where& where) {
@@ -45,7 +48,8 @@ std::string describe(const Where& where) {
 }
 
 std::string describe(ConstBuffer buffer) {
-  return std::string(name(buffer.type)) + " x " + std::to_string(buffer.count);
+  const std::string elements = std::string(name(buffer.type)) + " x " + std::to_string(buffer.count);
+  return buffer.device == Device() ? elements : elements + " on " + text(buffer.device);
 }
 
 }  // namespace adjoin

@@ -70,6 +70,7 @@ struct Call {
   std::string_view algorithm = {};  // in the catalogue; "" is the backend's own
   int64_t chunk = 0;                // elements of a piece of a pipeline
   bool is_begun = false;            // its rank waits for it later
+  bool is_staged = false;           // `data` of its buffers on devices are copies on the host
   int rank = 0, size = 1;           // of the group
   uint64_t sequence = 0;            // the number of this call among those of this rank on this group, from 1
   uint64_t meeting = 0;             // a collective's number among those of the group, the same on all ranks; 0: none
@@ -94,6 +95,7 @@ struct Signature {
   int32_t root = -1;
   uint64_t elements = 0;   // of each rank, or a hash of the ranks' counts
   uint64_t algorithm = 0;  // a hash of its name
+  Device::Kind device = Device::Kind::cpu;
   bool operator==(const Signature&) const = default;
 };
 Signature signature_of(const Call& call);
@@ -104,7 +106,7 @@ std::string describe(const Call& call);
 /// "trainer.cpp:88".
 std::string describe(const Where& where);
 
-/// "float32 x 1024".
+/// "float32 x 1024", "float32 x 1024 on cuda:1".
 std::string describe(ConstBuffer buffer);
 
 /// Sees every operation of the communicators that it is attached to. Counts, traces, time accounting and the flight record are

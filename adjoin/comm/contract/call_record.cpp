@@ -4,6 +4,7 @@
 #include <atomic>
 #include <vector>
 
+#include "adjoin/base/device_memory.hpp"
 #include "adjoin/base/text.hpp"
 
 namespace adjoin {
@@ -12,14 +13,15 @@ namespace {
 
 std::string elements_text(const CallRecord& call, std::span<const int64_t> counts, std::span<const int64_t> received) {
   const std::string type(name(call.type));
-  if (!received.empty()) return type + ", sends {" + joined(counts) + "}, receives {" + joined(received) + "}";
-  return type + " x " + (counts.empty() ? std::to_string(call.count) : "{" + joined(counts) + "}");
+  const std::string place = call.device == Device() ? "" : " on " + text(call.device);
+  if (!received.empty()) return type + ", sends {" + joined(counts) + "}, receives {" + joined(received) + "}" + place;
+  return type + " x " + (counts.empty() ? std::to_string(call.count) : "{" + joined(counts) + "}") + place;
 }
 
 /// The file's name without its folders. The last one is kept, as calls in a row often come from one file.
-const FixedText<55>& file_of(const Where& where) {
+const FixedText<53>& file_of(const Where& where) {
   thread_local const char* path = nullptr;
-  thread_local FixedText<55> file;
+  thread_local FixedText<53> file;
   if (path != where.file_name()) {
     const std::string_view all = path = where.file_name();
     file = all.substr(all.rfind('/') + 1);
@@ -38,6 +40,7 @@ void CallRecord::note(const Call& call) {
   name = call.name;
   algorithm = call.algorithm;
   type = given.type;
+  device = given.device;
   meeting = call.meeting;
   count = given.count;
   elements = call.collective ? signature_of(call).elements : 0;

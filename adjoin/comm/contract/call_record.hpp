@@ -29,7 +29,8 @@ struct CallRecord {
   Reduction reduction = Reduction::sum;
   bool has_failed = false;     // was left by an exception
   bool is_beside = false;      // made by another thread of the rank than the one that is observed
-  FixedText<55> file{};        // without its folders
+  Device device = {};          // of the elements
+  FixedText<53> file{};        // without its folders
   int64_t begin = 0, end = 0;  // by the clock of whoever keeps the record; end: 0 while the call is pending
 
   /// Notes what the call is. Ranks are those of the group, and of several messages only the first one is noted.

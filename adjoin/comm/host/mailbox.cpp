@@ -89,7 +89,8 @@ std::optional<std::string> difference(const Posting& send, const Posting& receiv
   const Buffer &from = send.message.buffer, &to = receive.message.buffer;
   const bool is_collective = send.message.tag == kCollectiveTag;
   const bool are_one_call = !is_collective || send.signature == receive.signature;
-  if (are_one_call && from.type == to.type && from.count == to.count) return std::nullopt;
+  const bool are_alike = from.type == to.type && from.count == to.count && from.device.kind == to.device.kind;
+  if (are_one_call && are_alike) return std::nullopt;
   return "the message of rank " + std::to_string(send.owner) + " to rank " + std::to_string(receive.owner) +
          (is_collective ? "" : " with tag " + std::to_string(send.message.tag)) + " is sent " + describe_side(send) +
          ", but received " + describe_side(receive);

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "adjoin/base/carried_state.hpp"
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/shared_file.hpp"
 #include "adjoin/base/utf8.hpp"
@@ -313,6 +314,7 @@ MpiSession::MpiSession(const MpiOptions& options) {
     send_at_once();
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
   }
+  carried_state()();  // with what the thread of a rank begins
   finalizes_ = !initialized;
   if (finalizes_) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   shared_ = std::make_shared<MpiShared>(options);

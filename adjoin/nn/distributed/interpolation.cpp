@@ -86,6 +86,7 @@ at::Tensor Interpolation::operator()(const at::Tensor& x) const {
 
 at::Tensor Interpolation::mapped(const at::Tensor& x, bool is_adjoint) const {
   const bool is_double = x.scalar_type() == at::kDouble;
+  check_on_cpu("interpolation", x);
   const at::Tensor from = plain("interpolation", x).to(is_double ? at::kDouble : at::kFloat).contiguous();
   std::vector<int64_t> shape = x.sizes().vec();
   for (size_t d = 0; d < dims_.size(); ++d)

@@ -245,6 +245,7 @@ at::Tensor ChannelMoments::in_planes(const at::Tensor& x) const {
   const int64_t samples = per_sample_ ? x.size(0) : 1, planes = samples * x.size(1);
   int64_t elements = 1;
   for (int64_t dim = 2; dim < x.dim(); ++dim) elements *= x.size(dim);
+  check_on_cpu("norm", x);
   return plain("norm", x).contiguous().view({per_sample_ ? 1 : x.size(0), planes, elements});
 }
 

@@ -49,7 +49,7 @@ void check_type(const std::string& layer, const DistributedTensor& x, const at::
            c10::toString(type) + "; its layout is " + x.layout.to_string();
   };
   require(at::isFloatingType(type), [&] { return got("floating-point numbers"); });
-  if (!like.defined() || type == like.scalar_type() || at::autocast::is_autocast_enabled(at::kCPU)) return;
+  if (!like.defined() || type == like.scalar_type() || at::autocast::is_autocast_enabled(like.device().type())) return;
   require(mixes && at::elementSize(type) == 2 && like.scalar_type() == at::kFloat,
           [&] { return got(std::string(c10::toString(like.scalar_type())) + ", the type of the parameters"); });
 }

@@ -43,8 +43,8 @@ void check_common(const AttentionArguments& a) {
 void check_own(const AttentionArguments& a) {
   const std::string who = "attention: rank " + std::to_string(a.group.rank()) + ": ";
   const auto check_tensor = [&](const char* name, const at::Tensor& x) {
-    require(x.defined() && x.is_cpu() && x.layout() == at::kStrided && at::isFloatingType(x.scalar_type()),
-            [&] { return who + "expected a dense tensor of floating-point numbers on the CPU as " + name; });
+    require(x.defined() && x.layout() == at::kStrided && at::isFloatingType(x.scalar_type()),
+            [&] { return who + "expected a dense tensor of floating-point numbers as " + name; });
     require(x.dim() == 3 && x.size(0) == a.rows.size(a.group.rank()) && x.size(1) >= 1 && x.size(2) >= 1, [&] {
       return who + "expected " + name + " of shape [" + std::to_string(a.rows.size(a.group.rank())) +
              " rows, heads, head size], got shape " + shape_text(x.sizes().vec());

@@ -17,6 +17,7 @@
 #include <tuple>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/nn/sequence/composed_tile.hpp"
 #include "adjoin/nn/sequence/dropped_tile.hpp"
 #include "adjoin/partition/layout.hpp"
 
@@ -185,11 +186,13 @@ TileInputs attend_fused_backward(const TileInputs& x, const TileResults& y, cons
 }  // namespace
 
 PartialAttention attend(const TileInputs& x, const Tile& tile, const AttentionOptions& options) {
+  if (!x.q.is_cpu()) return attend_composed(x, tile, options);
   return options.drops() ? attend_dropped(x, tile, options) : attend_fused(x, tile, options);
 }
 
 TileInputs attend_backward(const TileInputs& x, const TileResults& y, const Tile& tile,
                            const AttentionOptions& options) {
+  if (!x.q.is_cpu()) return attend_composed_backward(x, y, tile, options);
   return options.drops() ? attend_dropped_backward(x, y, tile, options) : attend_fused_backward(x, y, tile, options);
 }
 

@@ -182,7 +182,7 @@ struct WholeSamples : torch::autograd::Function<WholeSamples> {
 
 at::Tensor attention_on_one_worker(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
                                    const AttentionOptions& options) {
-  bool serves = !options.mask && !options.drops() && *options.scale > 0 && q.numel() > 0;
+  bool serves = q.is_cpu() && !options.mask && !options.drops() && *options.scale > 0 && q.numel() > 0;
   for (int64_t row = 0; const Run& run : rows.runs(0))  // else a sample is in pieces, or samples are in another order
     serves &= rows.offset(run.sample) + run.tokens.begin == std::exchange(row, row + run.tokens.size());
   // The kernel returns a number for a NaN query.

@@ -1,4 +1,4 @@
-#include "adjoin/comm/carried_state.hpp"
+#include "adjoin/base/carried_state.hpp"
 
 #include <utility>
 #include <vector>
