@@ -60,4 +60,9 @@ int mpi_job_ranks_here() {
   return ranks >= 1 ? ranks : mpi_job_size();
 }
 
+int mpi_job_place_here() {
+  if (!started_by_mpi()) return 0;
+  return job_number({"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}, mpi_job_rank());
+}
+
 }  // namespace adjoin

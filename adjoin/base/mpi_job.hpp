@@ -16,4 +16,7 @@ int mpi_job_rank();
 /// How many ranks of the job are on this host, read from the environment; mpi_job_size() where it does not say.
 int mpi_job_ranks_here();
 
+/// The place of this process among the job's ranks on this host, read from the environment; its rank where it does not say.
+int mpi_job_place_here();
+
 }  // namespace adjoin

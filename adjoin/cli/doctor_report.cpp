@@ -68,6 +68,7 @@ Facts facts_of_this_process() {
           .started_by = starter(),
           .libtorch_version = libtorch_version(),
           .libtorch_simd = libtorch_simd(),
+          .libtorch_devices = libtorch_devices(),
           .libtorch_threads = libtorch_threads(),
           .warning = start_warning(machine)};
 }
@@ -86,20 +87,23 @@ void add(Report& report, const Facts& facts) {
             facts.mpi_library + (facts.started_by.empty() ? ", which has not started this process"
                                                           : ", this process started by " + facts.started_by));
   print_row(out, "LibTorch",
-            facts.libtorch_version + ", " + counted(facts.libtorch_threads, "thread") + ", " + facts.libtorch_simd);
+            facts.libtorch_version + ", " + counted(facts.libtorch_threads, "thread") + ", " + facts.libtorch_simd +
+                ", " + facts.libtorch_devices);
   if (!facts.warning.empty()) print_row(out, "warning", facts.warning);
-  report.json = {
-      {"host", m.host},
-      {"cores", m.cores},
-      {"usable_cores", m.usable_cores},
-      {"numa_nodes", m.numa_nodes},
-      {"simd", m.simd},
-      {"memory_bytes", m.memory},
-      {"memory_limit_bytes", m.memory_limit > 0 ? Json(m.memory_limit) : nullptr},
-      {"mpi", {{"library", facts.mpi_library}, {"started_by", or_null(facts.started_by)}}},
-      {"libtorch",
-       {{"version", facts.libtorch_version}, {"threads", facts.libtorch_threads}, {"simd", facts.libtorch_simd}}},
-      {"warning", or_null(facts.warning)}};
+  report.json = {{"host", m.host},
+                 {"cores", m.cores},
+                 {"usable_cores", m.usable_cores},
+                 {"numa_nodes", m.numa_nodes},
+                 {"simd", m.simd},
+                 {"memory_bytes", m.memory},
+                 {"memory_limit_bytes", m.memory_limit > 0 ? Json(m.memory_limit) : nullptr},
+                 {"mpi", {{"library", facts.mpi_library}, {"started_by", or_null(facts.started_by)}}},
+                 {"libtorch",
+                  {{"version", facts.libtorch_version},
+                   {"threads", facts.libtorch_threads},
+                   {"simd", facts.libtorch_simd},
+                   {"devices", facts.libtorch_devices}}},
+                 {"warning", or_null(facts.warning)}};
 }
 
 void add(Report& report, const Diagnosis& d) {

@@ -14,7 +14,7 @@ struct Facts {
   Machine machine;
   std::string mpi_library;
   std::string started_by;  // "mpirun", "srun", or "" for neither
-  std::string libtorch_version, libtorch_simd;
+  std::string libtorch_version, libtorch_simd, libtorch_devices;
   int libtorch_threads = 0;
   std::string warning;  // about a suspicious start; "" for none
 };

@@ -276,6 +276,7 @@ void add_layout_options(CLI::App& command, const std::vector<std::pair<std::stri
   };
   for (const auto& [axis, size] : axes) add(axis, *size);
   add_word(command, "backend", use.ranks.backend)->group("Layout");
+  add_word(command, "device", use.ranks.device)->group("Layout");
   add_word(command, "host_memory", use.ranks.host_memory)->group("Layout");
   add("threads_per_rank", use.ranks.threads_per_rank);
 }

@@ -110,9 +110,7 @@ class Writer {
     const auto length = std::ssize(text.tokens);
     const Rows rows = Rows::of_runs({{{0, {0, text.past}}}, {{0, {text.past, length}}}}, {length});
     const ForwardPass pass{.rows = text.past > 0 ? LocalRows(rows, 1) : LocalRows(rows.on_one_worker())};
-    at::Tensor x = stages_.rank() == 0
-                       ? at::tensor(at::ArrayRef<int64_t>(text.tokens).slice(static_cast<size_t>(text.past)), at::kLong)
-                       : rows_of_stage_before(length - text.past);
+    at::Tensor x = stages_.rank() == 0 ? ids_of(text) : rows_of_stage_before(length - text.past);
     const size_t blocks = model_->segments().size() - (is_last_stage() ? 1 : 0);
     for (size_t i = 0; i < blocks; ++i) x = model_->run(i, x, pass, text.caches.empty() ? nullptr : &text.caches[i]);
     if (!is_last_stage()) return x;
@@ -123,8 +121,14 @@ class Writer {
     return options_.pieces == 0 ? all : all.narrow(0, 0, options_.pieces);
   }
 
+  at::TensorOptions tensor() const { return model_->parameters().front().options().requires_grad(false); }
+  /// Of the tokens that have not been passed on.
+  at::Tensor ids_of(const Text& text) const {
+    const auto past = static_cast<size_t>(text.past);
+    return at::tensor(at::ArrayRef<int64_t>(text.tokens).slice(past), at::kLong).to(tensor().device());
+  }
   at::Tensor rows_of_stage_before(int64_t rows) const {
-    at::Tensor x = at::empty({rows, decoder_.hidden}, model_->parameters().front().options().requires_grad(false));
+    at::Tensor x = at::empty({rows, decoder_.hidden}, tensor());
     stages_.recv(buffer(x), stages_.rank() - 1, kRows);
     return x;
   }

@@ -11,6 +11,8 @@ std::string libtorch_version();
 std::string libtorch_folder();
 /// The instructions that its kernels use: "AVX512".
 std::string libtorch_simd();
+/// The devices that it finds besides the CPU, and how many: "cuda (2)"; "no device" for none.
+std::string libtorch_devices();
 /// The number of threads of this thread's operations.
 int libtorch_threads();
 

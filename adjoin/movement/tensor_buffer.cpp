@@ -153,12 +153,6 @@ Device buffer_device(const at::Tensor& x) {
   return {x.is_cuda() ? Device::Kind::cuda : Device::Kind::private_use, std::max<int8_t>(0, x.device().index())};
 }
 
-void check_on_cpu(const char* who, const at::Tensor& x) {
-  require(x.defined() && is_dense(x), [&] { return expected_dense(who, x); });
-  require(x.is_cpu(),
-          [&] { return std::string(who) + ": there is no code for devices yet, got a tensor on " + x.device().str(); });
-}
-
 Buffer buffer(const at::Tensor& tensor) {
   check_plain("communication", tensor);
   require(tensor.is_contiguous(), "communication: expected a contiguous tensor");

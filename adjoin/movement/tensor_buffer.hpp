@@ -20,10 +20,6 @@ Device buffer_device(const at::Tensor& x);
 /// Throws: InvalidArgument, which begins with `who`, for another tensor
 void check_plain(const char* who, const at::Tensor& x);
 
-/// Checks that the CPU may touch the memory of x. What has a loop of its own and no other way on a device checks this first.
-/// Throws: InvalidArgument, which begins with `who`, for a tensor on a device
-void check_on_cpu(const char* who, const at::Tensor& x);
-
 /// x itself, or a copy of a view that negates or conjugates, so that its memory contains its elements. Differentiable.
 /// Throws: InvalidArgument, which begins with `who`, for a tensor that is not dense or has no memory
 /// Cost:   without a copy, one test of x's dispatch keys

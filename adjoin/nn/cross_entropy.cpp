@@ -17,6 +17,7 @@
 #include "adjoin/movement/forward_mode.hpp"
 #include "adjoin/movement/graph_notes.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
+#include "adjoin/nn/id_range.hpp"
 #include "adjoin/partition/layout.hpp"
 
 namespace adjoin::nn {
@@ -83,7 +84,7 @@ void check_targets(const at::Tensor& scores, const at::Tensor& targets, const Co
            shape_text(targets.sizes().vec()) + " of " + c10::toString(targets.scalar_type());
   });
   if (targets.numel() == 0) return;
-  const auto least = targets.min().item<int64_t>(), most = targets.max().item<int64_t>();
+  const auto [least, most] = range_of(targets);
   require(least >= -1 && most < words.size(), [&] {
     return who + "expected targets from 0 to " + std::to_string(words.size() - 1) +
            ", or -1 for a row without a target, got " + std::to_string(least < -1 ? least : most);
@@ -94,7 +95,7 @@ void check_targets(const at::Tensor& scores, const at::Tensor& targets, const Co
 
 at::Tensor cross_entropy(const at::Tensor& scores, const at::Tensor& labels, const at::Tensor& class_weights) {
   const at::Tensor precise = precise_scores(scores);
-  const auto weights = class_weights.defined() ? std::optional(class_weights.to(precise.scalar_type())) : std::nullopt;
+  const auto weights = class_weights.defined() ? std::optional(class_weights.to(precise.options())) : std::nullopt;
   return at::cross_entropy_loss(precise, labels, weights, at::Reduction::Sum);
 }
 

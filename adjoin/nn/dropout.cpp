@@ -18,6 +18,7 @@
 #include "adjoin/movement/linear_map.hpp"
 #include "adjoin/movement/saved_value.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
+#include "adjoin/nn/device_mask.hpp"
 #include "adjoin/nn/dropped_elements.hpp"
 
 namespace adjoin::nn {
@@ -54,15 +55,26 @@ void drop_rows(const at::Tensor& in, const at::Tensor& base, const at::Tensor& o
   });
 }
 
+/// The same on a device, rounded once too.
+at::Tensor masked_on_device(const at::Tensor& in, double p, const MaskRows& words, at::ScalarType type,
+                            const at::Tensor& base) {
+  const DropoutSteps steps = dropout_steps(p);
+  const int64_t columns = in.size(-1), rows = in.numel() / columns;
+  const at::ScalarType precise = in.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::Tensor kept = device_mask(in.device(), rows, columns, steps.threshold, words).view(in.sizes());
+  const at::Tensor out = in.to(precise).mul(steps.factor).masked_fill_(kept.logical_not(), 0);
+  return (base.defined() ? base + out : out).to(type);
+}
+
 /// base + masked x, or masked x without a base. `words(r)` draws the mask of row r, along the last dim. The result has type
 /// `type`; x has the same type, or one of the two is float.
 at::Tensor masked(const at::Tensor& x, double p, const MaskRows& words, at::ScalarType type,
                   const at::Tensor& base = {}) {
-  // A device's tensors are copied to the CPU, which draws the same words.
-  const at::Tensor in = plain("dropout", x).cpu().contiguous();
-  const at::Tensor onto = base.defined() ? plain("dropout", base).cpu().contiguous() : base;
+  const at::Tensor in = plain("dropout", x).contiguous();
+  const at::Tensor onto = base.defined() ? plain("dropout", base).contiguous() : base;
   at::Tensor out = at::empty(in.sizes(), in.options().dtype(type));
-  if (in.numel() == 0) return out.to(x.device());
+  if (in.numel() == 0) return out;
+  if (!in.is_cpu()) return masked_on_device(in, p, words, type, onto);
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, in.scalar_type(), "dropout", [&] {
     if (type == in.scalar_type())
       drop_rows<scalar_t, scalar_t>(in, onto, out, p, words);
@@ -72,7 +84,7 @@ at::Tensor masked(const at::Tensor& x, double p, const MaskRows& words, at::Scal
     else if constexpr (!std::is_same_v<scalar_t, double>)
       drop_rows<float, scalar_t>(in, onto, out, p, words);
   });
-  return out.to(x.device());
+  return out;
 }
 
 /// `masked` as a linear map from one type into another.

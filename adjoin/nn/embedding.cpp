@@ -10,6 +10,7 @@
 #include "adjoin/movement/marks.hpp"
 #include "adjoin/movement/move.hpp"
 #include "adjoin/movement/postponed.hpp"
+#include "adjoin/nn/id_range.hpp"
 #include "adjoin/nn/linear.hpp"
 
 namespace adjoin::nn {
@@ -57,7 +58,7 @@ at::Tensor vocabulary_parallel_embedding(const at::Tensor& ids, const at::Tensor
   if (group.size() == 1) return look_up(weight, ids);
   require(words.in_order(), "vocabulary_parallel_embedding: expected words cut in order, one range for each rank");
   if (ids.numel() > 0) {  // where one rank has all words LibTorch checks the ids
-    const auto least = ids.min().item<int64_t>(), most = ids.max().item<int64_t>();
+    const auto [least, most] = range_of(ids);
     require(least >= 0 && most < words.size(), [&] {
       return "vocabulary_parallel_embedding: expected ids from 0 to " + std::to_string(words.size() - 1) + ", got " +
              std::to_string(least < 0 ? least : most);

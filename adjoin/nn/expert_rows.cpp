@@ -41,7 +41,7 @@ std::vector<Range> transposed(const std::vector<int64_t>& rows, size_t outer, si
 
 }  // namespace
 
-ExpertRows::ExpertRows(const at::Tensor& chosen, const Split& experts, const Communicator& group) {
+ExpertRows::ExpertRows(const at::Tensor& chosen, const Split& experts, const Communicator& group, at::Device device) {
   const auto ranks = static_cast<size_t>(group.size());
   require(experts.parts() == group.size() && experts.in_order(), [&] {
     return "ExpertRows: expected a range of experts for each of " + std::to_string(group.size()) + " ranks, got " +
@@ -52,8 +52,7 @@ ExpertRows::ExpertRows(const at::Tensor& chosen, const Split& experts, const Com
   routes->top_k = chosen.size(1);
   routes->group = group;
   routes->sent.assign(static_cast<size_t>(experts.size()), 0);
-  check_on_cpu("ExpertRows", chosen);
-  const at::Tensor pairs = plain("ExpertRows", chosen).contiguous().view(-1);
+  const at::Tensor pairs = plain("ExpertRows", chosen).cpu().contiguous().view(-1);
   const std::span expert_of(pairs.const_data_ptr<int64_t>(), static_cast<size_t>(pairs.numel()));
   for (const int64_t expert : expert_of) {
     require(expert >= 0 && expert < experts.size(), [&] {
@@ -74,6 +73,7 @@ ExpertRows::ExpertRows(const at::Tensor& chosen, const Split& experts, const Com
       inverse[pair] = place;
       order[place++] = static_cast<int64_t>(pair);
     }
+    for (at::Tensor* places : {&routes->order, &routes->inverse}) *places = places->to(device);
     routes->row = routes->top_k == 1 ? routes->order : routes->order.floor_divide(routes->top_k);
   }
   // What each rank sends to each expert here, rank by rank.

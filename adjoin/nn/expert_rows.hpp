@@ -18,11 +18,11 @@ namespace adjoin::nn {
 class ExpertRows {
  public:
   /// `chosen`: [rows, top_k] int64, the experts of each row here, all different; `experts`: which experts each rank of the
-  /// group has, in rank order.
+  /// group has, in rank order; `device`: where the rows are. The host counts what was chosen, and waits where that is on a device.
   /// Cost:   one number for each expert, sent to its rank
   /// Throws: InvalidArgument unless each rank of the group has one range of experts, in order, and for a chosen expert that is
   ///         in none of these
-  ExpertRows(const at::Tensor& chosen, const Split& experts, const Communicator& group);
+  ExpertRows(const at::Tensor& chosen, const Split& experts, const Communicator& group, at::Device device = at::kCPU);
 
   /// Shape:   [rows, features] -> the rows of each expert of this rank, expert by expert
   /// Kinds:   split -> split in another way

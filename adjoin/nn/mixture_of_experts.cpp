@@ -154,7 +154,7 @@ at::Tensor MixtureOfExpertsImpl::forward(const at::Tensor& x, const ForwardPass&
     return split ? all_gather(t, features_, *split) : copy_to(t, features_);
   };
   const auto [rows, gates, chosen] = route(x, pass, split);
-  const ExpertRows way(chosen, split_experts_, experts_);
+  const ExpertRows way(chosen, split_experts_, experts_, x.device());
   const at::Tensor made = column_(way.to_experts(for_own_features(as_in_product(rows))), way.received());
   at::Tensor y = way.from_experts(row_(activated(made, options_.activation), way.received()));
   if (gates.defined()) y = y * for_own_features(gates).to(y.scalar_type()).unsqueeze(2);
@@ -167,17 +167,20 @@ MixtureOfExpertsImpl::Routing MixtureOfExpertsImpl::route(const at::Tensor& x, c
   // In 16 bits different scores could become equal. In float64 a kernel may sum equal rows of the weight in different orders,
   // so equal scores may differ slightly. Adding the largest possible score and rounding to float32 removes these differences at
   // any size, so ties stay ties.
-  const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::DispatchKey::AutocastCPU);
+  const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
   for (const at::Tensor* t : {&x, &router_}) refuse_tangent("MixtureOfExperts", *t);
   const at::Tensor scores = Scores::apply(x, router_);
   const at::Tensor largest = x.detach().norm(2, 1, true) * router_.detach().norm(2, 1).max();
   const at::Tensor compared = (scores.detach() + largest).to(at::kFloat);
   at::Tensor mine =
       std::get<1>(compared.sort(/*stable=*/true, /*dim=*/1, /*descending=*/true)).narrow(1, 0, options_.top_k);
+  // The host counts rows, and waits for a device here.
   const at::Tensor chosen =
-      AssumedExperts::in_place_of(split ? all_gather(mine, features_, *split) : mine, split_experts_, experts_.rank());
+      AssumedExperts::in_place_of(split ? all_gather(mine, features_, *split) : mine, split_experts_, experts_.rank())
+          .cpu();
   if (AssumedExperts::any())
-    mine = split ? chosen.narrow(0, split->offset(features_.rank()), split->size(features_.rank())) : chosen;
+    mine = (split ? chosen.narrow(0, split->offset(features_.rank()), split->size(features_.rank())) : chosen)
+               .to(x.device());
   at::Tensor gates;
   if (!options_.normalises_gates)
     gates = at::softmax(scores, 1).gather(1, mine).to(router_.scalar_type());
@@ -198,17 +201,20 @@ at::Tensor MixtureOfExpertsImpl::own_losses(const at::Tensor& scores, const at::
   const LocalRows here = options_.split_rows ? pass.rows.part(features_.size(), features_.rank()) : pass.rows;
   const int64_t experts = options_.experts, rows = scores.size(0);
   const at::Tensor lengths =
-      (pass.rows ? at::tensor(pass.rows.all().lengths(), at::kLong) : at::ones({rows}, at::kLong)).to(scores.dtype());
+      (pass.rows ? at::tensor(pass.rows.all().lengths(), at::kLong) : at::ones({rows}, at::kLong))
+          .to(scores.scalar_type());
   const at::Tensor pairs = samples_of(pass.rows, chosen.size(0)).unsqueeze(1) * experts + chosen;
   const at::Tensor loads = sum(at::bincount(pairs.flatten(), {}, lengths.size(0) * experts), samples_);
   const at::Tensor parts =
-      loads.view({lengths.size(0), experts}) / (lengths.unsqueeze(1) * static_cast<double>(options_.top_k));
+      (loads.view({lengths.size(0), experts}) / (lengths.unsqueeze(1) * static_cast<double>(options_.top_k)))
+          .to(scores.device());
   const at::Tensor samples = samples_of(here, rows);
   const at::Tensor of_row = pass.step.weighs_tokens
                                 ? at::ones({rows}, scores.options().requires_grad(false)) * pass.step.weight
-                                : pass.step.weight / lengths.index_select(0, samples);
+                                : (pass.step.weight / lengths.index_select(0, samples)).to(scores.device());
   const at::Tensor balance =
-      ((at::softmax(scores, 1) * parts.index_select(0, samples)).sum(1) * of_row).sum() * static_cast<double>(experts);
+      ((at::softmax(scores, 1) * parts.index_select(0, samples.to(scores.device()))).sum(1) * of_row).sum() *
+      static_cast<double>(experts);
   const at::Tensor z = (at::logsumexp(scores, {1}).square() * of_row).sum();
   if (counting && (options_.split_rows || features_.rank() == 0)) {
     counting->balance += balance.item<double>();

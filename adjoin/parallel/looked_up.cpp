@@ -31,7 +31,7 @@ using torch::autograd::tensor_list;
 
 /// Rows added up by their places, in order: [ids, columns] -> [count, columns].
 at::Tensor added_by_place(const at::Tensor& rows, const at::Tensor& places, int64_t count, int64_t padding = -1) {
-  return at::embedding_dense_backward(rows, places, count, padding, /*scale_grad_by_freq=*/false);
+  return at::embedding_dense_backward(rows, places.to(rows.device()), count, padding, /*scale_grad_by_freq=*/false);
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ struct LookedUp::Vectors : torch::autograd::Function<Vectors> {
 
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor&, const at::Tensor& rows, const Saved& saved) {
     ctx->saved_data["saved"] = saved_value(saved);
-    return at::embedding(rows, saved.places);
+    return at::embedding(rows, saved.places.to(rows.device()));
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
@@ -113,7 +113,9 @@ at::Tensor LookedUp::look_up(const at::Tensor& ids, int64_t padding_idx, const F
   require(ids.scalar_type() == at::kLong || ids.scalar_type() == at::kInt, [&] {
     return "'" + table_.name + "': expected ids of type int64 or int32, got " + c10::toString(ids.scalar_type());
   });
-  const auto [distinct, places, counts] = at::_unique2(ids.to(at::kLong), /*sorted=*/true, /*return_inverse=*/true);
+  // The host asks other ranks for rows, so it needs the ids.
+  const auto [distinct, places, counts] =
+      at::_unique2(ids.cpu().to(at::kLong), /*sorted=*/true, /*return_inverse=*/true);
   const int64_t table_rows = table_.tensor.size(0);
   if (distinct.numel() > 0) {
     const auto least = distinct[0].item<int64_t>(), most = distinct[-1].item<int64_t>();
@@ -130,7 +132,6 @@ LookedUp::Asked LookedUp::asked_of_owners(const at::Tensor& ids) const {
   const int ranks = copies_.size();
   Asked asked{std::vector<int64_t>(static_cast<size_t>(ranks)), std::vector<int64_t>(static_cast<size_t>(ranks)), {}};
   const std::vector<int64_t> one_each(static_cast<size_t>(ranks), 1);
-  check_on_cpu("a look-up of sharded rows", ids);
   const int64_t* from = ids.const_data_ptr<int64_t>();
   const int64_t* const end = from + ids.numel();
   for (int owner = 0; owner < ranks; ++owner) {
@@ -174,9 +175,10 @@ void LookedUp::gather(at::Tensor& ids, at::Tensor& rows) const {
 
 at::Tensor LookedUp::rows(const at::Tensor& ids) const {
   const at::NoGradGuard no_gradient;
-  if (has_all_rows_) return at::index_select(shard_, 0, ids);
+  const auto rows_here = [&](const at::Tensor& of) { return at::index_select(shard_, 0, of.to(shard_.device())); };
+  if (has_all_rows_) return rows_here(ids);
   const Asked asked = asked_of_owners(ids);
-  return exchanged(at::index_select(shard_, 0, asked.ids), asked.of_me, asked.of_owners);
+  return exchanged(rows_here(asked.ids), asked.of_me, asked.of_owners);
 }
 
 bool LookedUp::has_gradients() const {

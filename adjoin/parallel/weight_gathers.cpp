@@ -1,12 +1,13 @@
 #include "adjoin/parallel/weight_gathers.hpp"
 
+#include <ATen/DeviceGuard.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -26,12 +27,12 @@ void give_memory(const at::Tensor& whole) {
   if (whole.is_meta()) return;
   c10::StorageImpl* storage = whole.storage().unsafeGetStorageImpl();
   storage->clear_data_ptr_access_error_msg_();
+  const c10::DeviceGuard guard(storage->device());
   storage->set_data_ptr(storage->allocator()->allocate(whole.nbytes()));
 }
 
 void take_memory(const at::Tensor& whole, const std::string& advice) {
   if (whole.is_meta()) return;
-  check_on_cpu("sharded weights", whole);
   c10::StorageImpl* storage = whole.storage().unsafeGetStorageImpl();
   storage->clear_data_ptr_access_error_msg_();
   at::DataPtr memory = storage->set_data_ptr(at::DataPtr(nullptr, storage->device()));
@@ -167,7 +168,7 @@ at::Tensor WeightGathers::look_up(size_t weight, const at::Tensor& table, const 
   return rows->look_up(ids, padding_idx, [&](const at::Tensor& distinct) {
     if (units_[unit_of_[weight]].is_whole) {
       const Unseen unseen;
-      return at::index_select(table.detach(), 0, distinct);
+      return at::index_select(table.detach(), 0, distinct.to(table.device()));
     }
     ids_ = distinct;
     want_(std::ssize(units_) + static_cast<int64_t>(weight));
@@ -226,8 +227,10 @@ void WeightGathers::serve_units(const std::vector<int64_t>& of_ranks) {
   if (wanted != nullptr) {
     make_room(*wanted);
     packed = room_for(*wanted, /*is_wanted=*/true);
-    std::memcpy(wanted->bucket.mine(packed).mutable_data_ptr(), wanted->shards.const_data_ptr(),
-                wanted->shards.nbytes());  // unlike copy_ no change of the weight for autograd
+    {
+      const at::AutoDispatchBelowADInplaceOrView no_change;  // of the weight, for autograd
+      wanted->bucket.mine(packed).copy_(wanted->shards);
+    }
     int64_t before = 0;
     for (int rank = 0; rank < group_->size(); ++rank) {
       const int64_t size = wanted->bucket.sizes()[static_cast<size_t>(rank)];

@@ -24,6 +24,7 @@ void dry_run(const Configuration& given, const TaskMaker& make, bool as_json) {
   std::optional<Silence> silence;
   if (as_json) silence.emplace();
   Configuration configuration = completed(given, make);
+  check_planned_device(configuration);
   require(grid_sizes(configuration).ranks() <= kMostThreads, [&] {
     return grid_sizes(configuration).needs() + ", a dry run plans at most " + std::to_string(kMostThreads);
   });
@@ -51,6 +52,7 @@ void dry_run(const Configuration& given, const TaskMaker& make, bool as_json) {
 }
 
 std::vector<RankPlan> plan_longest_step(const Configuration& configuration, const TaskMaker& make) {
+  check_planned_device(configuration);
   const std::unique_ptr<Task> task = make(configuration);
   return plan_step(configuration, *task, longest_samples(configuration, *task));
 }

@@ -8,6 +8,7 @@
 #include "adjoin/base/hash.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/partition/layout.hpp"
+#include "adjoin/task/precision.hpp"
 #include "adjoin/train/trainer.hpp"
 
 namespace adjoin::plan {
@@ -125,7 +126,7 @@ StageNeeds MeasuredSegments::needs(int stage, int number, const SegmentsOwner& o
 
 at::Tensor MeasuredSegments::arriving(int stage, const models::Model& model, const MicroBatch& batch) const {
   return at::empty(stages_.segments_of(stage).back().output_shape(model->stage(), batch.pass.rows),
-                   tensor_options(configuration_).device(at::kMeta))
+                   at::device(at::kMeta).dtype(weight_type(configuration_.precision)))
       .requires_grad_(true);
 }
 

@@ -180,6 +180,7 @@ class Planner {
 Plan layouts(const Configuration& given, const train::TaskMaker& make, const PlanRequest& request) {
   const int64_t ranks = request.placement.ranks;
   require(ranks >= 1, "plan: expected at least 1 rank, got " + std::to_string(ranks));
+  check_planned_device(given);
   Planner planner(given, make, request);
   Configuration configuration = given;
   configuration.task = planner.tasks().base().name();

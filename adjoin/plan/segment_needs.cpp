@@ -20,6 +20,7 @@
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/parallel/bucket_sum.hpp"
 #include "adjoin/plan/skipped_products.hpp"
+#include "adjoin/task/precision.hpp"
 #include "adjoin/train/autocast.hpp"
 #include "adjoin/train/trainer.hpp"
 
@@ -53,7 +54,7 @@ std::vector<nn::Parameter> pieces_of(const models::Model& model) {
 
 models::Model made(const SegmentTrial& trial) {
   const Grid stage = trial.grid.at("pp", trial.grid.coordinate("pp"));
-  models::Model model(std::vector<models::Segment>{trial.segment}, stage, tensor_options(trial.configuration),
+  models::Model model(std::vector<models::Segment>{trial.segment}, stage, weight_type(trial.configuration.precision),
                       sharding_of(trial.configuration));
   const at::NoGradGuard no_gradient;
   for (const nn::Parameter& parameter : pieces_of(model))
@@ -84,7 +85,7 @@ int64_t bytes_of_gradients(const models::Model& model, const Sums& sums) {
 
 /// The segment's output.
 at::Tensor output_of(const SegmentTrial& trial, const models::Model& model, const at::Tensor& x) {
-  const Autocast autocast(trial.configuration.precision);
+  const Autocast autocast(trial.configuration.precision, at::kCPU);
   return model->run(0, x, trial.batch.pass, nullptr, {.backward_follows = trial.backward_follows});
 }
 

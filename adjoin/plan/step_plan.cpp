@@ -114,7 +114,7 @@ OptimizerNeeds needs_of_optimizer(const PlannedRun& run, std::vector<nn::Paramet
   const auto keeps_shard = keeps_shard_of_gradient(c, run.stages.segments);
   int64_t largest = 0;
   for (const nn::Parameter& parameter : parameters) largest = std::max(largest, parameter.tensor.numel());
-  const at::Tensor zeros = shared_zeros(largest, tensor_options(c).dtype().toScalarType());
+  const at::Tensor zeros = shared_zeros(largest, weight_type(c.precision));
   for (nn::Parameter& parameter : parameters) {
     if (parameter.is_buffer || !parameter.tensor.requires_grad()) continue;
     const auto shape = parameter.tensor.sizes().vec();
@@ -155,7 +155,7 @@ struct EqualRanks {
   std::map<int, OptimizerNeeds> optimizers{};  // by rank
 
   EqualRanks(const PlannedRun& run, const Grid& grid)
-      : model(model_here(run.stages, grid, tensor_options(run.configuration).device(at::kMeta))) {
+      : model(model_here(run.stages, grid, at::device(at::kMeta).dtype(weight_type(run.configuration.precision)))) {
     const auto keeps_shard = keeps_shard_of_gradient(run.configuration, run.stages.segments);
     const std::vector<nn::Parameter> whole = parameters_here(run.stages, model, grid),
                                      kept = parameters_here(run.stages, model, grid, sharding_of(run.configuration));
@@ -360,6 +360,11 @@ std::vector<RankPlan> StepPlanner::plan(const Configuration& configuration, cons
     plan.update.push_back(sums);
   }
   return plans;
+}
+
+void check_planned_device(const Configuration& c) {
+  require(c.device == "cpu",
+          [&] { return "--device " + c.device + ": a plan is of the CPU's memory and time, and knows no device yet"; });
 }
 
 std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& task, std::span<const int64_t> samples,

@@ -44,6 +44,9 @@ class StepPlanner {
   std::unique_ptr<Measured> measured_;
 };
 
+/// Throws: InvalidArgument for a configuration that computes on a device, of whose memory and speed a plan knows nothing yet
+void check_planned_device(const train::Configuration& configuration);
+
 /// The plan of a step with these training samples, found by running it: each distinct segment of a rank is made and run forward
 /// and back once, alone on this thread, without the other ranks' part of its communication. Nothing of the model's size is
 /// allocated.

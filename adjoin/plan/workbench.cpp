@@ -20,8 +20,8 @@
 #include "adjoin/nn/expert_rows.hpp"
 #include "adjoin/nn/state.hpp"
 #include "adjoin/parallel/optimizer.hpp"
+#include "adjoin/task/precision.hpp"
 #include "adjoin/train/optimizer.hpp"
-#include "adjoin/train/trainer.hpp"
 #include "adjoin/train/workers.hpp"
 
 namespace adjoin::plan {
@@ -273,7 +273,7 @@ Reading Workbench::timed_update(bool of_matrices) {
     for (const int64_t features : of_matrices ? std::vector<int64_t>{128, 512} : std::vector<int64_t>{16, 2048}) {
       const SilentRank alone({}, 0);
       torch::nn::Linear layer(torch::nn::LinearOptions(features, features).bias(false));
-      layer->to(train::tensor_options(configuration_).dtype().toScalarType());
+      layer->to(train::weight_type(configuration_.precision));
       parallel::Optimizer optimizer(nn::parameters_of(*layer, alone.grid, {"tp"}), rule,
                                     {.weight_decay = configuration_.weight_decay, .clip = configuration_.clip});
       const at::Tensor gradient = at::ones_like(layer->weight.detach());

@@ -85,7 +85,7 @@ class Reading {
 
 /// What is read from a file, of this type: the tensor's own memory where it fits.
 at::Tensor memory_for(const at::Tensor& tensor, at::ScalarType stored) {
-  const bool fits = tensor.scalar_type() == stored && tensor.is_contiguous();
+  const bool fits = tensor.scalar_type() == stored && tensor.is_contiguous() && tensor.is_cpu();
   return fits ? tensor.detach() : at::empty(tensor.sizes(), stored);
 }
 

@@ -30,8 +30,9 @@ StateParts::StateParts(const std::vector<nn::Parameter>& pieces, const Communica
     uint64_t& sum = sums.emplace_back();
     const Range mine = share_of(piece);
     if (mine.size() == 0) continue;
-    at::Tensor values = piece.tensor.contiguous().view({-1}).narrow(0, mine.begin, mine.size());
-    if (copies) values = values.clone();
+    const at::Tensor there = piece.tensor.contiguous().view({-1}).narrow(0, mine.begin, mine.size());
+    at::Tensor values = there.cpu();
+    if (copies && values.is_alias_of(there)) values = values.clone();
     visit_runs(piece, mine, [&](const Run& run) {
       sum += checksum(bytes_from(values, run.local - mine.begin), run.count, values.element_size(), run.global);
     });

@@ -35,6 +35,7 @@ struct GridSizes {
 struct RankOptions : GridSizes {
   int64_t zero = 1;                  ///< how much of weights, gradients and moments is divided among equal ranks
   std::string backend = "auto";      ///< auto, threads or mpi
+  std::string device = "cpu";        ///< where ranks compute, as device_of() takes it
   int64_t threads_per_rank = 0;      ///< 0: this machine's cores divided by the ranks on it
   std::string host_memory = "auto";  ///< auto (as ADJOIN_HOST_MEMORY says), on or off
 

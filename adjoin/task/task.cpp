@@ -17,6 +17,18 @@ void require_rows(const MicroBatch& batch, int64_t cp) {
           [&] { return "--cp " + std::to_string(cp) + ": the rows of this task are not the tokens of samples"; });
 }
 
+/// Leaves of a micro-batch the rows of one rank along cp.
+void share_rows(MicroBatch& batch, const Task& task, const Communicator& cp) {
+  require_rows(batch, cp.size());
+  const std::vector<int64_t>& lengths = batch.pass.rows.all().lengths();
+  const Rows rows = task.split_rows(lengths, cp.size());
+  const Split shares = Split::balanced(std::ssize(lengths), cp.size(), 0);
+  batch.input = take_block(batch.input, rows.split(), cp.rank());
+  batch.target = take_block(batch.target, batch.pass.step.weighs_tokens ? rows.split() : shares, cp.rank());
+  batch.pass.rows = LocalRows(rows, cp.rank());
+  batch.tokens = batch.input.size(0);
+}
+
 }  // namespace
 
 std::vector<nn::Parameter> parameters_of(const models::Model& model) {
@@ -29,22 +41,15 @@ models::Model described_model(const Task& task) {
 }
 
 MicroBatch micro_batch_of(const Task& task, data::Part part, std::span<const int64_t> samples, Step step,
-                          at::ScalarType weights, const Grid& grid, int number, int count) {
+                          const at::TensorOptions& tensor, const Grid& grid, int number, int count) {
   const Communicator &cp = grid.axis("cp"), &parts = batch_ranks(grid);
   const data::BatchPart mine = data::part_of(std::ssize(samples), parts.rank(), parts.size());
   step.weighs_tokens = task.output_is_per_token();
   MicroBatch batch = task.micro_batch(part, samples, data::part_of(mine, number, count), step);
-  for (at::Tensor* tensor : {&batch.input, &batch.target})
-    if (tensor->defined() && tensor->is_floating_point()) *tensor = tensor->to(weights);
-  if (cp.size() == 1) return batch;
-  require_rows(batch, cp.size());
-  const std::vector<int64_t>& lengths = batch.pass.rows.all().lengths();
-  const Rows rows = task.split_rows(lengths, cp.size());
-  const Split shares = Split::balanced(std::ssize(lengths), cp.size(), 0);
-  batch.input = take_block(batch.input, rows.split(), cp.rank());
-  batch.target = take_block(batch.target, step.weighs_tokens ? rows.split() : shares, cp.rank());
-  batch.pass.rows = LocalRows(rows, cp.rank());
-  batch.tokens = batch.input.size(0);
+  for (at::Tensor* x : {&batch.input, &batch.target})
+    if (x->defined() && x->is_floating_point()) *x = x->to(c10::typeMetaToScalarType(tensor.dtype()));
+  if (cp.size() > 1) share_rows(batch, task, cp);
+  if (batch.input.defined()) batch.input = batch.input.to(tensor.device());
   return batch;
 }
 
@@ -56,7 +61,9 @@ at::Tensor loss_of(const Task& task, const at::Tensor& output, const MicroBatch&
            " rows on this rank and its target " + std::to_string(rows(batch.target)) + ", one for each " +
            (task.output_is_per_token() ? "token" : "sample") + " of this rank";
   });
-  return task.loss(output, batch, grid);
+  MicroBatch there = batch;
+  if (there.target.defined()) there.target = there.target.to(output.device());
+  return task.loss(output, there, grid);
 }
 
 void check_output_shape(const models::Segment& segment, const at::Tensor& output, const Grid& stage,

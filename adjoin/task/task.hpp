@@ -134,12 +134,12 @@ models::Model described_model(const Task& task);
 
 /// One of the `count` micro-batches of a rank's part of a global batch: micro-batch `number`. Of a context-parallel group each
 /// rank gets some rows of each sample, with their targets, or with the targets of some samples. Floating-point inputs and targets
-/// are converted to the type of the weights.
+/// are converted to the type of the weights, `tensor`, and the input comes on its device; the target stays on the CPU.
 /// Throws: InvalidArgument where the ranks along cp cannot share the rows, as the task does not give the sample and token of each
 MicroBatch micro_batch_of(const Task& task, data::Part part, std::span<const int64_t> samples, Step step,
-                          at::ScalarType weights, const Grid& grid, int number = 0, int count = 1);
+                          const at::TensorOptions& tensor, const Grid& grid, int number = 0, int count = 1);
 
-/// The task's loss of a micro-batch.
+/// The task's loss of a micro-batch, whose target goes to the output's device.
 /// Throws: InvalidArgument where context-parallel ranks have outputs that do not belong to their targets
 at::Tensor loss_of(const Task& task, const at::Tensor& output, const MicroBatch& batch, const Grid& grid);
 

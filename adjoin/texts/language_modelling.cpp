@@ -116,7 +116,8 @@ double LanguageModelling::loss_denominator(data::Part part, std::span<const int6
 at::Tensor LanguageModelling::loss(const at::Tensor& scores, const MicroBatch& batch, const Grid& grid) const {
   const Communicator& tp = grid.axis("tp");
   const int64_t words = configuration_.words == 0 ? vocabulary_->size() : configuration_.words;
-  return nn::vocabulary_parallel_cross_entropy(scores, batch.target, tp, Split::balanced(words, tp.size(), 0));
+  return nn::vocabulary_parallel_cross_entropy(scores, batch.target.to(scores.device()), tp,
+                                               Split::balanced(words, tp.size(), 0));
 }
 
 std::vector<double> LanguageModelling::tally(const at::Tensor&, const MicroBatch& batch) const {

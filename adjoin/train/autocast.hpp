@@ -1,18 +1,21 @@
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include "adjoin/task/configuration.hpp"
 
 namespace adjoin::train {
 
-/// While it lives, matrix products of this thread use the precision's 16-bit type, if it has one.
+/// While it lives, matrix products of this thread on the device's type use the precision's 16-bit type, if it has one.
 class Autocast {
  public:
-  explicit Autocast(Precision precision);
+  Autocast(Precision precision, at::Device device);
   ~Autocast();
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
 
  private:
+  at::DeviceType device_;
   bool before_;
 };
 

@@ -88,7 +88,7 @@ void generate(const GenerationRequest& request, const Readers& readers) {
       .tokens = request.tokens, .sampling = request.sampling, .ends = vocabulary.ends(), .pieces = vocabulary.size()};
   run_workers(configuration, [&](const Communicator& world) {
     const Grid grid(world, request.ranks.shape());
-    const at::TensorOptions tensor = tensor_options(configuration);
+    const at::TensorOptions tensor = tensor_options(configuration, world);
     const models::Model model = model_here(stages, grid, tensor);
     saved.folder->read_weights(world, parameters_of(stages, model, grid, tensor));
     const bool is_lone = first.size() == 1 && readers.piece && world.rank() == 0;

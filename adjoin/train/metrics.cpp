@@ -37,12 +37,12 @@ void MetricsFile::add(const StepMetrics& metrics) {
   for (const Measure& measure : metrics.measures) line[measure.name] = measure.value;
   line["learning_rate"] = metrics.learning_rate;
   if (metrics.gradient_norm) line["gradient_norm"] = *metrics.gradient_norm;
-  line.update({{"tokens_per_second", metrics.tokens_per_second},
-               {"step_seconds", metrics.step_seconds},
-               {"waiting_seconds", metrics.times.waiting_seconds},
-               {"communicating_seconds", metrics.times.communicating_seconds},
-               {"slowest_rank", metrics.times.slowest_rank},
-               {"skipped", metrics.skipped}});
+  line.update({{"tokens_per_second", metrics.tokens_per_second}, {"step_seconds", metrics.step_seconds}});
+  if (metrics.times)
+    line.update({{"waiting_seconds", metrics.times->waiting_seconds},
+                 {"communicating_seconds", metrics.times->communicating_seconds},
+                 {"slowest_rank", metrics.times->slowest_rank}});
+  line["skipped"] = metrics.skipped;
   if (metrics.flops_per_second) line["flops_per_second"] = *metrics.flops_per_second;
   if (metrics.loss_scale) line["loss_scale"] = *metrics.loss_scale;
   add_line(line);

@@ -25,7 +25,7 @@ struct StepMetrics {
   std::optional<double> gradient_norm{};  // of all gradients, before clipping
   double tokens_per_second = 0;           // over all ranks
   double step_seconds = 0;
-  StepTimes times{};
+  std::optional<StepTimes> times{};          // none on a device, whose work the host's clock does not see
   std::optional<double> flops_per_second{};  // over all ranks; none where the model's operations are not known
   bool skipped = false;                      // a gradient was not finite: weights are unchanged
   std::optional<double> loss_scale{};        // with fp16: the factor of the loss

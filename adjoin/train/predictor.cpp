@@ -67,8 +67,8 @@ void converse(const SavedModel& saved, const Configuration& configuration, const
     if (!texts.empty()) {
       std::vector<int64_t> samples(texts.size());
       std::iota(samples.begin(), samples.end(), int64_t{0});
-      const MicroBatch batch = micro_batch_of(*saved.task, data::Part::test, samples, {},
-                                              weight_type(configuration.precision), trainer.grid());
+      const MicroBatch batch =
+          micro_batch_of(*saved.task, data::Part::test, samples, {}, trainer.tensor(), trainer.grid());
       auto predictions = saved.task->predictions(trainer.output(batch), batch, trainer.grid());
       if (trainer.grid().coordinate("tp") != 0) predictions.clear();
       predictions = gathered(predictions, world);

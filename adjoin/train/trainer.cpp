@@ -15,6 +15,7 @@
 #include "adjoin/lab/timeline.hpp"
 #include "adjoin/movement/check_gradients.hpp"
 #include "adjoin/movement/forward_record.hpp"
+#include "adjoin/movement/rank_device.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/parallel/copies.hpp"
 #include "adjoin/task/grid_sizes.hpp"
@@ -44,8 +45,8 @@ std::vector<models::Segment> segments_of(const Configuration& configuration, con
   return segments;
 }
 
-at::TensorOptions tensor_options(const Configuration& configuration) {
-  return weight_type(configuration.precision);
+at::TensorOptions tensor_options(const Configuration& configuration, const Communicator& world) {
+  return at::device(device_of(configuration.device, world)).dtype(weight_type(configuration.precision));
 }
 
 Trainer::Trainer(const Configuration& configuration, const Task& task, const Communicator& world)
@@ -53,9 +54,10 @@ Trainer::Trainer(const Configuration& configuration, const Task& task, const Com
       task_(task),
       grid_(world, grid_shape(configuration, world)),
       stages_(stages_of(configuration, segments_of(configuration, task))),
-      model_(model_here(stages_, grid_, tensor_options(configuration), sharding_of(configuration),
-                        static_cast<uint64_t>(configuration.seed))),
-      parameters_(parameters_of(stages_, model_, grid_, tensor_options(configuration), sharding_of(configuration))),
+      tensor_(tensor_options(configuration, world)),
+      model_(
+          model_here(stages_, grid_, tensor_, sharding_of(configuration), static_cast<uint64_t>(configuration.seed))),
+      parameters_(parameters_of(stages_, model_, grid_, tensor_, sharding_of(configuration))),
       checks_gradients_(configuration.check_gradients) {
   for (const models::Segment& segment : stages_.segments)
     slice_names_.push_back({"forward " + segment.name, "backward " + segment.name});
@@ -149,7 +151,7 @@ class Trainer::StageRunner {
     const MicroBatch& batch = batch_of(number);
     const Configuration& c = trainer_.configuration_;
     const models::Model& model = trainer_.model_;
-    const Autocast autocast(c.precision);
+    const Autocast autocast(c.precision, trainer_.tensor_.device());
     const Stages& stages = trainer_.stages_;
     const std::span segments = stages.segments_of(stage);
     const size_t first = stages.place_of(stage), first_of_all = stages.first_of(stage);
@@ -238,7 +240,7 @@ void Trainer::run(const pipeline::Schedule& schedule, const std::function<MicroB
                          {.forward = std::bind_front(&Runner::forward, &runner),
                           .loss = std::bind_front(&Runner::loss, &runner),
                           .output_shape = std::bind_front(&Runner::output_shape, &runner),
-                          .output = tensor_options(configuration_),
+                          .output = tensor_,
                           .loss_scale = loss_scale,
                           .observer = std::bind_front(&Runner::note, &runner),
                           .turns = has_turns && tp.backend()->spans_hosts() ? std::optional(tp) : std::nullopt});
@@ -260,7 +262,7 @@ StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double 
                      .training = true,
                      .weight = denominator > 0 ? loss_scale / denominator : 0};
   const auto make = [&](int i) {
-    return micro_batch_of(task_, data::Part::train, samples, context, weight_type(configuration_.precision), grid_, i,
+    return micro_batch_of(task_, data::Part::train, samples, context, tensor_, grid_, i,
                           static_cast<int>(parts_of_step(configuration_)));
   };
   Sums sums(stages_.segments);
@@ -285,7 +287,7 @@ StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double 
 
 at::Tensor Trainer::output(const MicroBatch& batch) const {
   const at::NoGradGuard no_gradient;
-  const Autocast autocast(configuration_.precision);
+  const Autocast autocast(configuration_.precision, tensor_.device());
   return model_->forward(batch.input, batch.pass);
 }
 
@@ -319,8 +321,7 @@ Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_
     if (largest_of_all(interrupted(), grid_.world()) != 0) return {.interrupted = true};
     const size_t count = std::min(in_a_row, all - begin);
     const auto make = [&](int i) {
-      return micro_batch_of(task_, part, samples_of(begin + static_cast<size_t>(i)), {},
-                            weight_type(configuration_.precision), grid_);
+      return micro_batch_of(task_, part, samples_of(begin + static_cast<size_t>(i)), {}, tensor_, grid_);
     };
     run(pipeline::forward_only(stages_.schedule, static_cast<int>(count)), make, sums, 1);
     for (size_t i = begin; progress && i < begin + count; ++i)

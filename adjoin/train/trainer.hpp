@@ -20,7 +20,7 @@
 namespace adjoin::train {
 
 /// The tensor options of a configuration's weights.
-at::TensorOptions tensor_options(const Configuration& configuration);
+at::TensorOptions tensor_options(const Configuration& configuration, const Communicator& world);
 
 /// A task's segments; some are computed again in backward if the configuration says so.
 std::vector<models::Segment> segments_of(const Configuration& configuration, const Task& task);
@@ -70,6 +70,8 @@ class Trainer {
   void note_backward(bool notes) { notes_backward_ = notes; }
 
   const Grid& grid() const { return grid_; }
+  /// The type and device of weights and activations.
+  const at::TensorOptions& tensor() const { return tensor_; }
   const Stages& stages() const { return stages_; }
   /// This rank's segments.
   const torch::nn::Module& module() const { return *model_; }
@@ -93,7 +95,8 @@ class Trainer {
   const Task& task_;
   Grid grid_;
   Stages stages_;
-  models::Model model_;  // of this rank's segments
+  at::TensorOptions tensor_;  // of weights and what they compute
+  models::Model model_;       // of this rank's segments
   std::vector<nn::Parameter> parameters_;
   std::map<bool, size_t> tally_sizes_;  // for training and evaluation; for ranks without the last stage
   std::optional<parallel::Optimizer> optimizer_;

@@ -270,7 +270,7 @@ void TrainingRun::train_step() {
                             .gradient_norm = result.gradient_norm,
                             .tokens_per_second = static_cast<double>(result.tokens) / seconds,
                             .step_seconds = seconds,
-                            .times = times,
+                            .times = trainer_.tensor().device().is_cpu() ? std::optional(times) : std::nullopt,
                             .flops_per_second = result.flops > 0 ? std::optional(result.flops / seconds) : std::nullopt,
                             .skipped = result.skipped,
                             .loss_scale = scales_loss() ? std::optional(loss_scale) : std::nullopt});
@@ -352,7 +352,7 @@ std::vector<RankSummary> TrainingRun::rank_summaries() const {
     const int pp = shape.coordinates(*shape.cell_of(rank))[static_cast<size_t>(shape.axis_index("pp"))];
     const auto index = static_cast<size_t>(rank);
     ranks.push_back({rank, counts[index], peaks[index], trainer_.stages().stages_at(pp)});
-    if (!times_.sums().empty()) ranks.back().times = times_.sums()[index];
+    if (!times_.sums().empty() && trainer_.tensor().device().is_cpu()) ranks.back().times = times_.sums()[index];
   }
   return ranks;
 }

@@ -14,6 +14,7 @@
 #include "adjoin/comm/contract/common_cause.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/comm/values.hpp"
+#include "adjoin/movement/rank_device.hpp"
 #include "adjoin/store/on_root.hpp"
 #include "adjoin/train/failures.hpp"
 
@@ -25,6 +26,7 @@ int threads_of_a_rank(int64_t threads_per_rank, int64_t ranks_here) {
 
 void check_workers(const WorkerOptions& options) {
   validate(options);
+  check_device(options.device);
   const int64_t ranks = options.ranks();
   require(options.backend != "mpi" || started_by_mpi(),
           [&] { return "--backend mpi: start the program with mpirun -n " + std::to_string(ranks) + " or srun"; });

@@ -126,7 +126,10 @@ TEST(DeviceCalls, with_tensors_on_several_devices_are_refused_in_one_line) {
 TEST(DeviceCalls, of_one_step_wait_for_the_device_once_each) {
   const at::Tensor x = at::ones({8}, at::device(kSimulated));
   const int64_t before = host_waits();
-  Communicator().all_reduce(buffer(x));
+  const at::Tensor all = at::empty_like(x);
+  Communicator().all_gather(buffer(x), buffer(all), std::vector<int64_t>{8});
+  EXPECT_EQ(host_waits() - before, 1);
+  Communicator().all_reduce(buffer(x));  // of one rank: nothing to do
   EXPECT_EQ(host_waits() - before, 1);
 }
 

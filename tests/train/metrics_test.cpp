@@ -34,7 +34,7 @@ TEST(Metrics, are_one_json_object_a_line_with_the_documented_keys) {
                        .gradient_norm = 0.5,
                        .tokens_per_second = 1000,
                        .step_seconds = 0.125,
-                       .times = {.waiting_seconds = 0.25, .communicating_seconds = 0.5, .slowest_rank = 3},
+                       .times = StepTimes{.waiting_seconds = 0.25, .communicating_seconds = 0.5, .slowest_rank = 3},
                        .flops_per_second = 2e9});
   file.add(StepMetrics{.step = 2, .loss = std::nan(""), .skipped = true, .loss_scale = 65536});
   file.add(EvaluationMetrics{.step = 1, .loss = 0.5, .measures = {{"accuracy", 1}}});

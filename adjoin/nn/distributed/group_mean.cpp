@@ -76,10 +76,11 @@ GroupMean::GroupMean(const Layout& x, int64_t groups, const Grid& grid) : sum_(s
 
 at::Tensor GroupMean::operator()(const at::Tensor& x) const {
   if (!group_of_.defined()) return sum_(x);
+  const at::Tensor group_of = group_of_.to(x.device());
   const at::Tensor of_channels = x.unsqueeze(-1).flatten(kChannels + 1).sum(-1);
   const at::Tensor sums = at::zeros({x.size(0), groups_here_}, x.options().requires_grad(false))
-                              .index_add(kChannels, group_of_, of_channels);
-  at::Tensor means = sum_(sums).index_select(kChannels, group_of_) / static_cast<double>(count_);
+                              .index_add(kChannels, group_of, of_channels);
+  at::Tensor means = sum_(sums).index_select(kChannels, group_of) / static_cast<double>(count_);
   while (means.dim() < x.dim()) means = means.unsqueeze(-1);
   return means;
 }

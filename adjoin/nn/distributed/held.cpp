@@ -54,7 +54,8 @@ at::Tensor broadcast_piece(const at::Tensor& whole, const Layout& layout, int ce
           [&] { return "expected a weight that broadcasts to x, got one of " + shape_text(whole.sizes().vec()); });
   at::Tensor piece = whole;
   for (int64_t dim = 0; dim < whole.dim(); ++dim)
-    if (whole.size(dim) > 1) piece = piece.index_select(dim, indices_held(layout, before + dim, cell));
+    if (whole.size(dim) > 1)
+      piece = piece.index_select(dim, indices_held(layout, before + dim, cell).to(whole.device()));
   return piece;
 }
 

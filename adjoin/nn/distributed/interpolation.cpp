@@ -1,7 +1,10 @@
 #include "adjoin/nn/distributed/interpolation.hpp"
 
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <functional>
@@ -86,7 +89,7 @@ at::Tensor Interpolation::operator()(const at::Tensor& x) const {
 
 at::Tensor Interpolation::mapped(const at::Tensor& x, bool is_adjoint) const {
   const bool is_double = x.scalar_type() == at::kDouble;
-  check_on_cpu("interpolation", x);
+  if (!x.is_cpu()) return mapped_by_operations(plain("interpolation", x), is_adjoint);
   const at::Tensor from = plain("interpolation", x).to(is_double ? at::kDouble : at::kFloat).contiguous();
   std::vector<int64_t> shape = x.sizes().vec();
   for (size_t d = 0; d < dims_.size(); ++d)
@@ -94,6 +97,28 @@ at::Tensor Interpolation::mapped(const at::Tensor& x, bool is_adjoint) const {
   const at::Tensor to = at::empty(shape, from.options());
   is_double ? map_planes<double>(from, to, is_adjoint) : map_planes<float>(from, to, is_adjoint);
   return to.to(x.scalar_type());
+}
+
+at::Tensor Interpolation::mapped_by_operations(at::Tensor x, bool is_adjoint) const {
+  const at::ScalarType type = x.scalar_type();
+  if (type != at::kDouble) x = x.to(at::kFloat);
+  for (size_t n = 0; n < dims_.size(); ++n) {
+    const size_t d = is_adjoint ? n : dims_.size() - 1 - n;
+    const Dim& dim = dims_[d];
+    const int64_t at = x.dim() - std::ssize(dims_) + static_cast<int64_t>(d);
+    std::vector<int64_t> shape = x.sizes().vec(), along(static_cast<size_t>(x.dim()), 1);
+    shape[static_cast<size_t>(at)] = is_adjoint ? dim.inputs : dim.outputs;
+    along[static_cast<size_t>(at)] = dim.outputs;
+    const at::Tensor index = at::tensor(dim.index, at::kLong).to(x.device()).view({dim.outputs, dim.taps});
+    const at::Tensor weight = at::tensor(dim.weight, at::kDouble).to(x.options()).view({dim.outputs, dim.taps});
+    at::Tensor y = at::zeros(shape, x.options());
+    for (int64_t tap = 0; tap < dim.taps; ++tap) {
+      const at::Tensor read = index.select(1, tap), share = weight.select(1, tap).reshape(along);
+      is_adjoint ? y.index_add_(at, read, x * share) : y.add_(x.index_select(at, read) * share);
+    }
+    x = y;
+  }
+  return x.to(type);
 }
 
 template <class T>

@@ -35,6 +35,8 @@ class Interpolation {
     std::vector<double> weight = {};
   };
   at::Tensor mapped(const at::Tensor& x, bool is_adjoint) const;
+  /// The same by LibTorch's operations, on a device.
+  at::Tensor mapped_by_operations(at::Tensor x, bool is_adjoint) const;
   template <class T>
   void map_planes(const at::Tensor& x, const at::Tensor& y, bool is_adjoint) const;
 

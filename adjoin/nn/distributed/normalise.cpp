@@ -13,8 +13,6 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/forward_mode.hpp"
@@ -105,48 +103,25 @@ std::optional<at::Tensor> part_of(const at::Tensor& affine, int64_t which) {
   return affine.dim() == 2 ? std::optional(affine.select(0, which)) : std::nullopt;
 }
 
-/// Four numbers for each plane, in the form of combine_planes.
-template <class Make>
-at::Tensor numbers_for(int64_t planes, const Make& make) {
-  const at::Tensor numbers = at::empty({planes, 4}, at::kDouble);
-  for (int64_t plane = 0; plane < planes; ++plane) {
-    const std::array<double, 4> four = make(plane);
-    std::copy(four.begin(), four.end(), numbers.data_ptr<double>() + 4 * plane);
-  }
-  return numbers;
-}
-
-/// Two numbers for each plane, and functions that combine them with the numbers of its channel.
+/// Numbers of each plane, in float64: those of `moments`, and those of its channel.
 struct Planes {
-  Planes(const at::Tensor& moments, const at::Tensor& affine, double epsilon)
-      : count(moments.size(1)), mean(moments.const_data_ptr<double>()), eps(epsilon) {
+  Planes(const at::Tensor& moments, const at::Tensor& affine, double eps)
+      : mean(moments[0]), inverse((moments[1] + eps).sqrt().reciprocal()), scale(inverse), bias(at::zeros_like(mean)) {
     if (affine.dim() != 2) return;
-    numbers = plain("norm", affine.detach()).to(at::kDouble).contiguous();
-    channels = numbers.size(1);
-  }
-  double inverse(int64_t plane) const { return 1 / std::sqrt(mean[count + plane] + eps); }
-  double weight(int64_t plane) const { return channels ? numbers.const_data_ptr<double>()[plane % channels] : 1; }
-  double bias(int64_t plane) const {
-    return channels ? numbers.const_data_ptr<double>()[channels + plane % channels] : 0;
+    channels = affine.size(1);
+    const at::Tensor of_planes =
+        plain("norm", affine.detach()).to(at::kDouble).repeat({1, channels == 0 ? 1 : mean.size(0) / channels});
+    scale = of_planes[0] * inverse;
+    bias = of_planes[1];
   }
 
-  int64_t count;
-  const double* mean;  // followed by the variance
-  double eps;
-  at::Tensor numbers;  // of channels, if there are any
-  int64_t channels = 0;
+  at::Tensor mean, inverse, scale, bias;
+  int64_t channels = 0;  // that have numbers
 };
 
 /// Sums over samples the gradients that each plane gives to its channel's weight and bias.
 at::Tensor affine_gradient(const Planes& planes, const at::Tensor& sums) {
-  const at::Tensor result = at::zeros({2, planes.channels}, at::kDouble);
-  auto* const out = result.data_ptr<double>();
-  const auto* const given = sums.const_data_ptr<double>();
-  for (int64_t plane = 0; plane < planes.count; ++plane) {
-    out[plane % planes.channels] += given[planes.count + plane] * planes.inverse(plane);
-    out[planes.channels + plane % planes.channels] += given[plane];
-  }
-  return result;
+  return at::stack({sums[1] * planes.inverse, sums[0]}).view({2, -1, planes.channels}).sum(1);
 }
 
 /// y as a composition of LibTorch's functions and movements, which has all derivatives. `affine` may be undefined.
@@ -165,9 +140,7 @@ struct NormaliseBatch : torch::autograd::Function<NormaliseBatch> {
     ctx->mark_non_differentiable({moments});
     if (x.numel() == 0) return {x.clone(), moments};
     const Planes of(moments, affine, over.eps);
-    const at::Tensor numbers = numbers_for(of.count, [&](int64_t plane) {
-      return std::array{of.mean[plane], of.weight(plane) * of.inverse(plane), 0.0, of.bias(plane)};
-    });
+    const at::Tensor numbers = at::stack({of.mean, of.scale, at::zeros_like(of.mean), of.bias}, 1);
     // No view, as users write to it in place.
     return {at::_unsafe_view(combine_planes(over.moments->in_planes(x), {}, numbers), x.sizes()), moments};
   }
@@ -187,19 +160,9 @@ struct NormaliseBatch : torch::autograd::Function<NormaliseBatch> {
     const at::Tensor own = gradient_sums(xs, dys, moments[0]), sums = all.totals(own);
     at::Tensor dx, of_affine = affine;  // no gradients yet
     if (ctx->needs_input_grad(0)) {
-      const auto* const of_dy = sums.const_data_ptr<double>();
-      const auto count = static_cast<double>(all.count());
-      dx =
-          combine_planes(
-              xs, dys,
-              numbers_for(
-                  of.count,
-                  [&](int64_t plane) {
-                    const double inverse = of.inverse(plane), scale = of.weight(plane) * inverse;
-                    const double share = scale * of_dy[of.count + plane] / count;
-                    return std::array{of.mean[plane], -share * inverse * inverse, scale, -scale * of_dy[plane] / count};
-                  }))
-              .view(x.sizes());
+      const at::Tensor shares = of.scale * sums / static_cast<double>(-all.count());
+      const at::Tensor numbers = at::stack({of.mean, shares[1] * of.inverse.square(), of.scale, shares[0]}, 1);
+      dx = combine_planes(xs, dys, numbers).view(x.sizes());
     }
     if (of.channels > 0) of_affine = affine_gradient(of, all.shares_affine() ? own : sums).to(affine.scalar_type());
     return {dx, of_affine, at::Tensor()};
@@ -245,12 +208,11 @@ at::Tensor ChannelMoments::in_planes(const at::Tensor& x) const {
   const int64_t samples = per_sample_ ? x.size(0) : 1, planes = samples * x.size(1);
   int64_t elements = 1;
   for (int64_t dim = 2; dim < x.dim(); ++dim) elements *= x.size(dim);
-  check_on_cpu("norm", x);
   return plain("norm", x).contiguous().view({per_sample_ ? 1 : x.size(0), planes, elements});
 }
 
 at::Tensor ChannelMoments::moments(const at::Tensor& x) const {
-  if (own_shape_.size() < 2) return gather_(at::empty({0}, at::kDouble));  // outside the grid
+  if (own_shape_.size() < 2) return gather_(at::empty({0}, x.options().dtype(at::kDouble)));  // outside the grid
   const at::Tensor own = moments_of_planes(in_planes(x));
   return counts_.size() == 1 ? own : merged_moments(gather_(own.view(own_shape_).unsqueeze(0)).flatten(2), counts_);
 }

@@ -2,7 +2,10 @@
 
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -77,6 +80,11 @@ void for_each_plane(const at::Tensor& x, const Visit& visit) {
   });
 }
 
+/// Numbers of planes, for all their elements.
+at::Tensor for_elements(const at::Tensor& of_planes) {
+  return of_planes.unsqueeze(1);
+}
+
 at::Tensor two_for_each(int64_t planes) {
   return at::zeros({2, planes}, at::kDouble);
 }
@@ -85,6 +93,11 @@ at::Tensor two_for_each(int64_t planes) {
 
 at::Tensor moments_of_planes(const at::Tensor& x) {
   const int64_t planes = x.size(1);
+  if (!x.is_cpu()) {
+    if (x.numel() == 0) return two_for_each(planes).to(x.device());
+    const at::Tensor precise = x.to(at::kDouble), mean = precise.mean({0, 2});
+    return at::stack({mean, (precise - for_elements(mean)).square().mean({0, 2})});
+  }
   std::vector<Moments> each(static_cast<size_t>(x.size(0) * planes));
   for_each_plane(x, [&](auto type, int64_t at, int64_t, int64_t begin) {
     each[static_cast<size_t>(at)] = moments_of(x.const_data_ptr<decltype(type)>() + begin, x.size(2));
@@ -103,6 +116,11 @@ at::Tensor moments_of_planes(const at::Tensor& x) {
 
 at::Tensor merged_moments(const at::Tensor& moments, const std::vector<int64_t>& counts) {
   const int64_t planes = moments.size(2);
+  if (!moments.is_cpu()) {
+    const at::Tensor sizes = at::tensor(counts, at::kDouble).to(moments.device()).unsqueeze(1),
+                     all = sizes.sum().clamp_min(1), means = moments.select(1, 0), mean = (means * sizes).sum(0) / all;
+    return at::stack({mean, ((moments.select(1, 1) + (means - mean).square()) * sizes).sum(0) / all});
+  }
   const at::Tensor result = two_for_each(planes), all_moments = moments.contiguous();
   const auto* const given = all_moments.const_data_ptr<double>();
   auto* const numbers = result.data_ptr<double>();
@@ -122,6 +140,10 @@ at::Tensor merged_moments(const at::Tensor& moments, const std::vector<int64_t>&
 
 at::Tensor gradient_sums(const at::Tensor& x, const at::Tensor& dy, const at::Tensor& mean) {
   const int64_t planes = x.size(1);
+  if (!x.is_cpu()) {
+    const at::Tensor of = dy.to(at::kDouble);
+    return at::stack({of.sum({0, 2}), (of * (x.to(at::kDouble) - for_elements(mean))).sum({0, 2})});
+  }
   std::vector<std::array<double, 2>> each(static_cast<size_t>(x.size(0) * planes));
   const auto* const means = mean.const_data_ptr<double>();
   for_each_plane(x, [&](auto type, int64_t at, int64_t plane, int64_t begin) {
@@ -144,6 +166,12 @@ at::Tensor gradient_sums(const at::Tensor& x, const at::Tensor& dy, const at::Te
 }
 
 at::Tensor combine_planes(const at::Tensor& x, const at::Tensor& y, const at::Tensor& numbers) {
+  if (!x.is_cpu()) {
+    const at::Tensor of = numbers.to(x.scalar_type());
+    const auto number = [&](int64_t which) { return for_elements(of.select(1, which)); };
+    const at::Tensor made = (x - number(0)) * number(1) + number(3);
+    return y.defined() ? made + y * number(2) : made;
+  }
   const at::Tensor out = at::empty_like(x);
   const auto* const of_planes = numbers.const_data_ptr<double>();
   for_each_plane(x, [&](auto type, int64_t, int64_t plane, int64_t begin) {

@@ -59,7 +59,7 @@ Route::Kernel kernel_of(const PoolGeometry& geometry, const std::vector<int64_t>
              at::tensor(counts_of(windows[d], inputs[d], outputs[d], geometry.count_include_pad), at::kDouble);
   return [windows, counts](const at::Tensor& x, at::TensorList) {
     const at::Tensor sums = sum_pool(x, windows);
-    return (sums / counts.to(sums.scalar_type())).to(x.scalar_type());
+    return (sums / counts.to(sums.options())).to(x.scalar_type());
   };
 }
 

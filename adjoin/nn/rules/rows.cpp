@@ -15,6 +15,7 @@
 #include "adjoin/nn/distributed/embedding.hpp"
 #include "adjoin/nn/distributed/held.hpp"
 #include "adjoin/nn/distributed/softmax.hpp"
+#include "adjoin/nn/id_range.hpp"
 #include "adjoin/nn/rules/operation.hpp"
 
 namespace adjoin::nn::rules {
@@ -59,8 +60,8 @@ std::vector<Way> embedding(const Operation& operation) {
     const int64_t padding = operation.integer(2) < 0 ? -1 : places[operation.integer(2)].item<int64_t>();
     way.kernel = [places, words = table.shape()[0], padding](Arguments arguments) {
       const at::Tensor vectors = arguments[0].toTensor(), all = arguments[1].toTensor();
-      TORCH_CHECK_INDEX(all.numel() == 0 || (all.min().item<int64_t>() >= 0 && all.max().item<int64_t>() < words),
-                        "embedding: expected ids of ", words, " words");
+      const auto [least, most] = all.numel() == 0 ? std::pair<int64_t, int64_t>() : nn::range_of(all);
+      TORCH_CHECK_INDEX(least >= 0 && most < words, "embedding: expected ids of ", words, " words");
       return std::vector<at::Tensor>{look_up_here(all, vectors, places, padding)};
     };
   }

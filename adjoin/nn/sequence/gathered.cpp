@@ -61,7 +61,7 @@ at::Tensor hidden_of(const Block& block, int64_t keys, const AttentionOptions& o
 at::Tensor attend_block(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Block& block,
                         const AttentionOptions& options) {
   const at::Tensor scores = at::matmul(q * *options.scale, k.transpose(-1, -2));
-  const at::Tensor hidden = hidden_of(block, k.size(2), options);
+  const at::Tensor hidden = hidden_of(block, k.size(2), options).to(q.device());
   // If all scores of a row are hidden, its softmax and its gradient would be NaN: so its scores are kept, and its output is set
   // to 0.
   const at::Tensor hidden_rows = hidden.all(-1, /*keepdim=*/true);

@@ -54,7 +54,7 @@ BenchPipelineResult bench_pipeline(const BenchPipelineOptions& options) {
   const pipeline::Costs costs = pipeline::equal_costs(options.schedule, options.costs);
   BenchPipelineResult result{.simulated = pipeline::simulate(options.schedule, costs).makespan};
   const WorkerOptions workers{
-      {{.pp = options.schedule.ranks()}, /*zero=*/1, "auto", /*threads_per_rank=*/1, options.host_memory}};
+      {{.pp = options.schedule.ranks()}, /*zero=*/1, "auto", "cpu", /*threads_per_rank=*/1, options.host_memory}};
   run_workers(workers, [&](const Communicator& world) {
     const at::Tensor weight = at::zeros({kElements}).requires_grad_();
     const auto run = [&](const pipeline::Costs& sleeps) {

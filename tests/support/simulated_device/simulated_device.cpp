@@ -87,6 +87,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   c10::DeviceIndex deviceCount() const override { return kDevices; }
   c10::DeviceIndex getCurrentDevice() const override { return current_device(); }
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
+    const c10::DeviceGuard guard(storage.device());
     at::DataPtr resized = memory().allocate(bytes);
     if (storage.data() && resized.get())
       memory().copy_data(resized.get(), storage.data(), std::min(bytes, storage.nbytes()));
@@ -136,6 +137,7 @@ at::Scalar item(const at::Tensor& x) {
 
 // What makes views of memory, or other memory, without looking at it: LibTorch's own functions.
 const at::Tensor& resize_(const at::Tensor& x, SymSizes sizes, std::optional<at::MemoryFormat> format) {
+  const c10::DeviceGuard guard(x.device());
   return at::native::resize_(x, C10_AS_INTARRAYREF_SLOW(sizes), format);
 }
 at::Tensor reshape_alias(const at::Tensor& x, SymSizes sizes, SymSizes strides) {

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <vector>
 
 namespace adjoin::testing::simulated {
 
@@ -23,7 +24,8 @@ struct Block {
 };
 struct Blocks {
   std::mutex mutex;
-  std::map<const void*, Block> all;  // by their first byte
+  std::map<const void*, Block> all;             // by their first byte
+  std::map<size_t, std::vector<void*>> unused;  // closed, by their bytes
 };
 Blocks& blocks() {
   static auto* const made = new Blocks;  // tensors that are static objects are freed after those of this file
@@ -48,7 +50,22 @@ void free_block(void* begin) {
   blocks().all.erase(found);
   c10::reportMemoryUsageToProfiler(begin, -static_cast<int64_t>(block.bytes), 0, 0,
                                    {c10::DeviceType::PrivateUse1, block.device});
-  munmap(begin, block.bytes);
+  blocks().unused[block.bytes].push_back(begin);  // fresh memory would cost most of a small operation's time
+}
+
+void* new_block(size_t bytes) {
+  const std::lock_guard lock(blocks().mutex);
+  std::vector<void*>& unused = blocks().unused[bytes];
+  void* begin = nullptr;
+  if (unused.empty()) {
+    begin = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    TORCH_CHECK(begin != MAP_FAILED, "the simulated device is out of memory");
+  } else {
+    begin = unused.back();
+    unused.pop_back();
+  }
+  blocks().all[begin] = {bytes, 0, current};
+  return begin;
 }
 
 class Memory final : public c10::Allocator {
@@ -57,12 +74,7 @@ class Memory final : public c10::Allocator {
     const c10::Device device(c10::DeviceType::PrivateUse1, current);
     if (bytes == 0) return {nullptr, nullptr, &free_block, device};
     const size_t whole = (bytes + kPage - 1) / kPage * kPage;
-    void* const begin = mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    TORCH_CHECK(begin != MAP_FAILED, "the simulated device is out of memory");
-    {
-      const std::lock_guard lock(blocks().mutex);
-      blocks().all[begin] = {whole, 0, current};
-    }
+    void* const begin = new_block(whole);
     c10::reportMemoryUsageToProfiler(begin, static_cast<int64_t>(whole), 0, 0, device);
     return {begin, begin, &free_block, device};
   }

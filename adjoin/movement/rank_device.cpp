@@ -1,0 +1,76 @@
+#include "adjoin/movement/rank_device.hpp"
+
+#include <ATen/Context.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/util/Exception.h>
+
+#include <cstdlib>
+#include <optional>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/mpi_job.hpp"
+#include "adjoin/movement/libtorch.hpp"
+
+namespace adjoin {
+namespace {
+
+/// How many devices of a type there are; without a driver, none.
+int count_of(at::DeviceType type) {
+  if (type == at::kCPU) return 1;
+  if (!c10::impl::hasDeviceGuardImpl(type)) return 0;
+  return c10::impl::getDeviceGuardImpl(type)->deviceCount();
+}
+
+std::optional<at::Device> named(std::string_view word) {
+  try {
+    return at::Device(std::string(word));
+  } catch (const c10::Error&) {
+    return std::nullopt;
+  }
+}
+
+/// The device that a word names; without an index, where it names all of a type.
+at::Device checked(std::string_view word) {
+  const auto device = named(word);
+  const auto expected = [&](const std::string& what) {
+    return "--device " + std::string(word) + ": " + what + "; LibTorch finds " + libtorch_devices();
+  };
+  require(device && device->type() != at::kMeta,
+          [&] { return expected("expected cpu, cuda or cuda with a number, as cuda:1"); });
+  require(count_of(device->type()) > device->index() && count_of(device->type()) > 0,
+          [&] { return expected("is not on this machine"); });
+  return *device;
+}
+
+}  // namespace
+
+void check_device(std::string_view word) {
+  checked(word);
+}
+
+at::Device device_of(std::string_view word, const Communicator& world) {
+  const at::Device device = checked(word);
+  if (device.type() == at::kCPU) return at::kCPU;
+  use_exact_kernels();
+  if (device.has_index()) return device;
+  const int place = started_by_mpi() ? mpi_job_place_here() : world.rank();
+  return {device.type(), static_cast<c10::DeviceIndex>(place % count_of(device.type()))};
+}
+
+void use_exact_kernels() {
+  static const bool is_done = [] {
+    ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+    at::Context& context = at::globalContext();
+    context.setAllowTF32CuDNN(false);
+    context.setAllowFP16ReductionCuBLAS(false, /*allow_splitk=*/false);
+    context.setAllowBF16ReductionCuBLAS(false, /*allow_splitk=*/false);
+    context.setBenchmarkCuDNN(false);
+    context.setDeterministicCuDNN(true);
+    context.setDeterministicAlgorithms(true, /*warn_only=*/true);
+    context.setDeterministicFillUninitializedMemory(false);
+    return true;
+  }();
+  (void)is_done;
+}
+
+}  // namespace adjoin
