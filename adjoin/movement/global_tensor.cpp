@@ -311,7 +311,10 @@ void lay_out(at::Tensor& parameter, const DistributedTensor& piece) {
   check_piece(piece);
   const auto home = global_grid(piece.grid);
   const at::Tensor laid_out = global(piece.local.detach(), home->interned(piece.layout), home);
-  parameter.set_data(laid_out);
+  if (parameter.is_privateuseone())  // whose tensors set_data refuses, as it does not know them to be dense
+    parameter.unsafeGetTensorImpl()->shallow_copy_from(laid_out.getIntrusivePtr());
+  else
+    parameter.set_data(laid_out);
   parameter.unsafeGetTensorImpl()->set_version_counter(laid_out.unsafeGetTensorImpl()->version_counter());
 }
 

@@ -78,7 +78,7 @@ std::string described(const RotaryOptions& options) {
 }
 
 at::TensorOptions type_of_turns(const at::Tensor& x) {
-  return x.options().dtype(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat).requires_grad(false);
+  return at::device(x.device()).dtype(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
 }
 
 at::Tensor rotary(const at::Tensor& x, const Turns& turns) {

@@ -93,8 +93,9 @@ DistributedTensor ClassLossImpl::forward(const DistributedTensor& x, const Distr
 ClassLossImpl::Labels ClassLossImpl::labels_of(const Prepared& prepared, const at::Tensor& target) const {
   const at::Tensor ignored = target == geometry_.ignore_index;
   const at::Tensor classes = target.masked_fill(ignored, 0).clamp(0, prepared.classes - 1);
-  const at::Tensor weights =
-      geometry_.weight.defined() ? geometry_.weight.to(at::kDouble).take(classes) : at::ones_like(classes, at::kDouble);
+  const at::Tensor weights = geometry_.weight.defined()
+                                 ? geometry_.weight.to(classes.device(), at::kDouble).take(classes)
+                                 : at::ones_like(classes, at::kDouble);
   return {classes, ignored, weights.masked_fill(ignored, 0)};
 }
 
@@ -113,7 +114,7 @@ double ClassLossImpl::total_weight(const Prepared& prepared, const Labels& label
 
 at::Tensor ClassLossImpl::losses(const Prepared& prepared, const at::Tensor& logs, const Labels& labels) const {
   const int64_t dim = prepared.class_dim;
-  const at::Tensor place = prepared.place.take(labels.classes);
+  const at::Tensor place = prepared.place.to(labels.classes.device()).take(labels.classes);
   // Where no class is here: zeros that are in the graph.
   const at::Tensor own =
       logs.size(dim) == 0 ? logs.sum(dim) : logs.gather(dim, place.clamp_min(0).unsqueeze(dim)).squeeze(dim);
@@ -124,7 +125,10 @@ at::Tensor ClassLossImpl::losses(const Prepared& prepared, const at::Tensor& log
   over_classes[static_cast<size_t>(dim)] = -1;
   at::Tensor weighted = logs;
   if (geometry_.weight.defined())
-    weighted = logs * geometry_.weight.index_select(0, prepared.classes_here).to(logs.scalar_type()).view(over_classes);
+    weighted = logs * geometry_.weight.to(logs.device())
+                          .index_select(0, prepared.classes_here.to(logs.device()))
+                          .to(logs.scalar_type())
+                          .view(over_classes);
   const at::Tensor of_all = -weighted.sum(dim).masked_fill(labels.ignored, 0);
   const double share = geometry_.smoothing / static_cast<double>(prepared.classes);
   return (1 - geometry_.smoothing) * loss + share * of_all;

@@ -43,7 +43,7 @@ at::Tensor look_up_here(const at::Tensor& ids, const at::Tensor& weight, const a
     shape.push_back(weight.size(1));
     return weight.sum(0).expand(shape);
   }
-  const at::Tensor place = places.take(ids);
+  const at::Tensor place = places.to(ids.device()).take(ids);
   return at::embedding(weight, place.clamp_min(0), padding_place).masked_fill((place < 0).unsqueeze(-1), 0);
 }
 

@@ -96,7 +96,7 @@ std::vector<at::Tensor> attention_with_dropout(Arguments arguments, const Layout
   at::Tensor x = at::matmul(q, k.transpose(-2, -1)) * scale;
   constexpr double kNever = -std::numeric_limits<double>::infinity();
   if (arguments[5].toBool())
-    x = x.masked_fill(at::ones({x.size(-2), x.size(-1)}, at::kBool).tril().logical_not(), kNever);
+    x = x.masked_fill(at::ones({x.size(-2), x.size(-1)}, x.options().dtype(at::kBool)).tril().logical_not(), kNever);
   if (arguments[3].isTensor()) {
     const at::Tensor mask = arguments[3].toTensor();
     x = mask.scalar_type() == at::kBool ? x.masked_fill(mask.logical_not(), kNever) : x + mask;
@@ -149,7 +149,8 @@ std::vector<Way> attention(const Operation& operation) {
       if (rows.axes.empty() || !cell) continue;
       const at::Tensor tokens = indices_held(way.reads[0], dims - 2, *cell);
       const at::Tensor keys = at::arange(k->layout.shape()[static_cast<size_t>(dims - 2)], at::kLong);
-      way.arguments = {{3, tokens.unsqueeze(1) >= keys.unsqueeze(0)}, {5, false}};
+      const at::Device device = operation.arguments[0].toTensor().device();
+      way.arguments = {{3, (tokens.unsqueeze(1) >= keys.unsqueeze(0)).to(device)}, {5, false}};
     }
   if (operation.arguments[4].toDouble() != 0)
     for (Way& way : ways) {
