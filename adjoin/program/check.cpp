@@ -1,0 +1,150 @@
+#include "adjoin/program/check.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
+
+#include <algorithm>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
+#include "adjoin/program/run.hpp"
+
+namespace adjoin::program {
+namespace {
+
+/// The sizes of the example; none where the file does not say one of them.
+std::optional<std::vector<int64_t>> example_sizes(const TensorSpec& spec) {
+  std::vector<int64_t> sizes;
+  for (const Size& size : spec.sizes) {
+    if (!size.example) return std::nullopt;
+    require(*size.example >= 0, "a declared size is below zero");
+    sizes.push_back(*size.example);
+  }
+  return sizes;
+}
+
+std::string text_of(at::ScalarType type, at::IntArrayRef sizes) {
+  return std::string(c10::toString(type)) + " [" + joined(sizes) + "]";
+}
+
+class Checker {
+ public:
+  /// Under autocast the types are those of the device, which tensors without memory do not have: then only sizes are compared.
+  Checker(const Graph& graph, bool compares_types) : graph_(graph), compares_types_(compares_types) {
+    for (const Declared& declared : graph.values) values_.push_back(value_of(declared));
+  }
+
+  void check() {
+    for (const Node& node : graph_.nodes) {
+      try {
+        check_node(node);
+      } catch (const Error& error) {
+        throw InvalidArgument(node.where() + ": " + error.what());
+      }
+    }
+  }
+
+ private:
+  c10::IValue value_of(const Declared& declared) const {
+    if (declared.number && declared.number->example) return *declared.number->example;
+    const auto sizes = declared.tensor ? example_sizes(*declared.tensor) : std::nullopt;
+    if (!sizes) return {};
+    const bool is_cast = !compares_types_ && c10::isFloatingType(declared.tensor->type);
+    const auto options = at::TensorOptions(at::kMeta).dtype(is_cast ? at::kFloat : declared.tensor->type);
+    const std::vector<int64_t>& strides = declared.tensor->strides;
+    try {
+      return strides.size() == sizes->size() ? at::empty_strided(*sizes, strides, options) : at::empty(*sizes, options);
+    } catch (const c10::Error&) {
+      throw InvalidArgument("the value " + declared.name + " is declared as one that no memory can hold");
+    }
+  }
+
+  bool are_known(const Node& node) const {
+    return std::ranges::all_of(node.arguments, [&](const Argument& argument) {
+      return std::ranges::all_of(
+          argument.slots, [&](Slot slot) { return slot == kNoSlot || !values_[static_cast<size_t>(slot)].isNone(); });
+    });
+  }
+
+  void check_node(const Node& node) {
+    if (node.body != nullptr) return check_body(node);
+    if (!are_known(node)) return;
+    torch::jit::Stack stack;
+    push_arguments(node, values_, at::kMeta, stack);
+    if (node.kind == Node::Kind::check) return;
+    if (node.kind != Node::Kind::call) {
+      compare(node.outputs[0], run_numbers(node, stack));
+      return;
+    }
+    try {
+      node.handle->callBoxed(&stack);
+    } catch (const c10::NotImplementedError&) {
+      return;  // LibTorch has no kernel that finds the sizes
+    } catch (const c10::Error& error) {
+      const std::string text = error.what_without_backtrace();
+      if (text.find("eta tensor") != std::string::npos) return;  // it asks for values
+      throw InvalidArgument(text.substr(0, text.find('\n')));
+    }
+    if (!node.gives_list) {
+      for (size_t i = 0; i < node.outputs.size(); ++i) compare(node.outputs[i], stack[i]);
+      return;
+    }
+    require(stack.size() == 1 && stack[0].isTensorList(), "the operator gives no list of tensors");
+    const std::vector<at::Tensor> list = stack[0].toTensorVector();
+    require(list.size() == node.outputs.size(), [&] {
+      return "the operator gives " + std::to_string(list.size()) + " tensors, the file declares " +
+             std::to_string(node.outputs.size());
+    });
+    for (size_t i = 0; i < list.size(); ++i) compare(node.outputs[i], list[i]);
+  }
+
+  void check_body(const Node& node) {
+    const Graph& body = *node.body;
+    Checker inner(body, compares_types_ && node.kind != Node::Kind::autocast_mode);
+    for (size_t i = 0; i < body.inputs.size(); ++i)
+      if (node.arguments[i].kind == Argument::Kind::value && body.inputs[i] != kNoSlot)
+        inner.compare(body.inputs[i], values_[static_cast<size_t>(node.arguments[i].slots[0])]);
+    inner.check();
+    for (size_t i = 0; i < body.outputs.size(); ++i)
+      if (body.outputs[i].kind == Argument::Kind::value && node.outputs[i] != kNoSlot)
+        inner.compare(body.outputs[i].slots[0], values_[static_cast<size_t>(node.outputs[i])]);
+  }
+
+  /// What was found for a value, and what is declared.
+  void compare(Slot slot, const c10::IValue& found) {
+    if (slot == kNoSlot || found.isNone()) return;
+    c10::IValue& value = values_[static_cast<size_t>(slot)];
+    const std::string& name = graph_.values[static_cast<size_t>(slot)].name;
+    if (value.isNone() && !found.isTensor()) value = found;  // a number that no file declares: true, 0.5
+    if (value.isNone()) return;
+    if (!value.isTensor() || !found.isTensor()) {
+      require(value.isTensor() == found.isTensor(),
+              [&] { return "the value " + name + " is a tensor in one place and a number in another"; });
+      require(!value.isInt() || !found.isInt() || value.toInt() == found.toInt(), [&] {
+        return "the file declares " + name + " as " + std::to_string(value.toInt()) + ", and it is " +
+               std::to_string(found.toInt());
+      });
+      return;
+    }
+    const at::Tensor &declared = value.toTensor(), &result = found.toTensor();
+    require(declared.sizes() == result.sizes() && (!compares_types_ || declared.scalar_type() == result.scalar_type()),
+            [&] {
+              return "the file declares " + name + " as " + text_of(declared.scalar_type(), declared.sizes()) +
+                     ", and it is " + text_of(result.scalar_type(), result.sizes());
+            });
+  }
+
+  const Graph& graph_;
+  const bool compares_types_;
+  Values values_;
+};
+
+}  // namespace
+
+void check(const Graph& graph) {
+  const at::NoGradGuard no_gradient;
+  Checker(graph, true).check();
+}
+
+}  // namespace adjoin::program

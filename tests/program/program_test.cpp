@@ -1,0 +1,162 @@
+#include "adjoin/program/program.hpp"
+
+#include <gmock/gmock.h>
+#include <torch/optim/adamw.h>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/parallel/automatic.hpp"
+#include "adjoin/parallel/distribute.hpp"
+#include "tests/program/cases.hpp"
+#include "tests/support/failures.hpp"
+#include "tests/support/global_tensors.hpp"
+#include "tests/support/worlds.hpp"
+
+namespace adjoin::program {
+namespace {
+
+using namespace adjoin::testing;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// Whether a training pass, its gradients and buffers have PyTorch's bits.
+void expect_trains_as_pytorch(Program& net, const Expected& expected) {
+  torch::manual_seed(7);
+  const parallel::Bundle results = net.run(as_values(expected.all("input")));
+  const auto outputs = expected.all("output");
+  ASSERT_EQ(results.size(), outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i)
+    EXPECT_TRUE(at::equal(results.items()[i].tensor, outputs[i])) << "output " << i;
+  const at::Tensor loss = loss_of(results);
+  EXPECT_TRUE(at::equal(loss, expected["loss"]));
+  loss.backward();
+  for (const auto& item : net.named_parameters())
+    EXPECT_TRUE(at::equal(item.value().grad(), expected["gradient." + item.key()])) << item.key();
+  for (const auto& item : net.named_buffers())
+    EXPECT_TRUE(at::equal(item.value(), expected["buffer." + item.key()])) << item.key();
+}
+
+void expect_evaluates_as_pytorch(Program& net, const Expected& expected) {
+  const at::NoGradGuard no_gradient;
+  net.eval();
+  const parallel::Bundle results = net.run(as_values(expected.all("input")));
+  const auto outputs = expected.all("eval");
+  ASSERT_EQ(results.size(), outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i)
+    EXPECT_TRUE(at::equal(results.items()[i].tensor, outputs[i])) << "output " << i;
+}
+
+TEST(LoadProgram, has_the_bits_of_pytorch_in_training_and_in_eval_mode) {
+  for (const std::string name : {"cnn", "mlp", "transformer", "modes", "path"}) {
+    SCOPED_TRACE(name);
+    const auto net = load_program(cases() / (name + ".pt2"));
+    const Expected expected(cases() / (name + ".safetensors"));
+    expect_trains_as_pytorch(*net, expected);
+    expect_evaluates_as_pytorch(*net, expected);
+  }
+}
+
+TEST(LoadProgram, finds_eval_mode_in_the_training_graph_where_it_shows_all) {
+  for (const std::string name : {"cnn", "mlp", "transformer"}) {
+    SCOPED_TRACE(name);
+    const auto net = load_program(cases() / (name + "-plain.pt2"));
+    const Expected expected(cases() / (name + ".safetensors"));
+    expect_trains_as_pytorch(*net, expected);
+    expect_evaluates_as_pytorch(*net, expected);
+  }
+  for (const auto& [name, why] :
+       {std::pair("path", "aten.rand draws"), std::pair("modes", "writes to the buffer mean")}) {
+    const auto net = load_program(cases() / (std::string(name) + "-plain.pt2"));
+    const Expected expected(cases() / (std::string(name) + ".safetensors"));
+    net->eval();
+    const std::string error = thrown_by<InvalidArgument>([&] { net->run(as_values(expected.all("input"))); });
+    EXPECT_THAT(error, HasSubstr(why));
+    EXPECT_THAT(error, HasSubstr("adjoin.export_program"));
+    net->train();
+    expect_trains_as_pytorch(*net, expected);
+  }
+}
+
+TEST(LoadProgram, has_the_names_of_python) {
+  const auto net = load_program(cases() / "transformer.pt2");
+  EXPECT_TRUE(net->named_parameters().contains("blocks.1.qkv.weight"));
+  EXPECT_FALSE(net->named_parameters().contains("head.weight"));
+  EXPECT_THAT(net->shared_names(), ElementsAre(std::pair<std::string, std::string>("head.weight", "words.weight")));
+  EXPECT_EQ(net->inputs()[1].name, "mask");
+
+  const auto modes = load_program(cases() / "modes.pt2");
+  const parallel::Bundle results = modes->forward(at::ones({4, 6}));
+  EXPECT_EQ(results["rest.1"].item<int64_t>(), 8);
+  EXPECT_EQ(results["scores"].scalar_type(), at::kBFloat16);
+  EXPECT_THAT(modes->passing_buffers(), ElementsAre("scale"));
+}
+
+TEST(LoadProgram, refuses_inputs_before_anything_runs) {
+  const auto cnn = load_program(cases() / "cnn-plain.pt2"), transformer = load_program(cases() / "transformer.pt2");
+  const auto error = [](const auto& net, const auto&... inputs) {
+    return thrown_by<InvalidArgument>([&] { net->forward(inputs...); });
+  };
+  const at::Tensor x = at::ones({4, 1, 8, 8}, at::kDouble), ids = at::ones({2, 5}, at::kLong);
+  EXPECT_THAT(error(cnn, x, x), HasSubstr("expected 1 input (x), got 2"));
+  EXPECT_THAT(error(cnn, at::ones({4, 1, 8, 9}, at::kDouble)),
+              HasSubstr("dim 3 has 9, and it was exported for 8 alone"));
+  EXPECT_THAT(error(cnn, x.to(at::kLong)), HasSubstr("expected Double [s"));
+  EXPECT_THAT(error(cnn, x[0]), HasSubstr("got Double [1, 8, 8]"));
+  EXPECT_THAT(error(cnn, int64_t{3}), HasSubstr("expected a tensor"));
+  const std::string other = error(transformer, ids, at::ones({2, 6}, at::kLong));
+  EXPECT_THAT(other, HasSubstr("input \"mask\": dim 1 has 6, and it is the same size as one of \"ids\", 5"));
+  EXPECT_EQ(cnn->named_buffers()["body.1.num_batches_tracked"].item<int64_t>(), 0);
+}
+
+struct Laid {
+  const char* name;
+  std::vector<std::pair<std::string, parallel::CutText>> weights;
+  size_t inputs;
+};
+const Laid kLaid[] = {{"cnn", {{"body.0.*", "outputs over tp"}, {"head.weight", "inputs over tp"}}, 1},
+                      {"transformer",
+                       {{"*.qkv.*", "outputs over tp in 3 parts by 4"},
+                        {"*.out.weight", "inputs over tp by 4"},
+                        {"*.up.*", "outputs over tp"},
+                        {"*.down.weight", "inputs over tp"},
+                        {"words.weight", "words over tp"}},
+                       2}};
+
+void expect_as_one_worker(const std::shared_ptr<Program>& net, const Expected& expected, const Grid& grid,
+                          const parallel::Cuts& cuts) {
+  auto model = parallel::distribute(net, grid, cuts);
+  SCOPED_TRACE(grid.shape().to_string() + model.to_string());
+  const auto inputs = expected.all("input");
+  const Step step{.seed = 1, .number = 0, .training = true};
+  const parallel::Bundle results =
+      inputs.size() == 1 ? model.forward(step, inputs[0]) : model.forward(step, inputs[0], inputs[1]);
+  const at::Tensor loss = loss_of(results);
+  EXPECT_NEAR(whole(loss).item<double>(), expected["loss"].item<double>(), 1e-12);
+  loss.backward();
+  for (const auto& item : net->named_parameters())
+    EXPECT_LT(largest_error(whole(item.value().grad()), expected["gradient." + item.key()]), 1e-12) << item.key();
+  for (const auto& item : net->named_buffers())
+    EXPECT_LT(largest_error(whole(item.value()), expected["buffer." + item.key()]), 1e-12) << item.key();
+}
+
+TEST(DistributedProgram, computes_what_one_worker_computes) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    const auto folder = cases(world);
+    for (const Laid& laid : kLaid) {
+      const std::filesystem::path file = folder / (std::string(laid.name) + ".pt2");
+      const Expected expected(folder / (std::string(laid.name) + ".safetensors"));
+      const Grid tp(world, {{"tp", world.size()}}), dp(world, {{"dp", world.size()}});
+      expect_as_one_worker(load_program(file), expected, tp, {laid.weights});
+      expect_as_one_worker(load_program(file), expected, dp, {{}, {laid.inputs, "samples over dp"}});
+      const auto net = load_program(file);
+      const auto inputs = expected.all("input");
+      parallel::AutomaticOptions options{.inputs = {{"", "samples over tp"}}};
+      const parallel::Cuts found = laid.inputs == 1 ? automatic(net, tp.shape(), options, inputs[0])
+                                                    : automatic(net, tp.shape(), options, inputs[0], inputs[1]);
+      expect_as_one_worker(load_program(file), expected, tp, found);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace adjoin::program
