@@ -8,6 +8,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
+#include "adjoin/program/operators.hpp"
 #include "adjoin/program/run.hpp"
 
 namespace adjoin::program {
@@ -69,7 +70,7 @@ class Checker {
 
   void check_node(const Node& node) {
     if (node.body != nullptr) return check_body(node);
-    if (!are_known(node)) return;
+    if (!are_known(node)) return check_numbers(node);
     torch::jit::Stack stack;
     push_arguments(node, values_, at::kMeta, stack);
     if (node.kind == Node::Kind::check) return;
@@ -80,11 +81,11 @@ class Checker {
     try {
       node.handle->callBoxed(&stack);
     } catch (const c10::NotImplementedError&) {
-      return;  // LibTorch has no kernel that finds the sizes
-    } catch (const c10::Error& error) {
-      const std::string text = error.what_without_backtrace();
-      if (text.find("eta tensor") != std::string::npos) return;  // it asks for values
-      throw InvalidArgument(text.substr(0, text.find('\n')));
+      return node.target.starts_with("aten.conv") ? check_convolution(node) : check_numbers(node);
+    } catch (const std::exception& error) {
+      const std::string text = first_line_of(error);
+      if (text.find("eta tensor") != text.npos) return check_numbers(node);  // it asks for values
+      throw InvalidArgument(text);
     }
     if (!node.gives_list) {
       for (size_t i = 0; i < node.outputs.size(); ++i) compare(node.outputs[i], stack[i]);
@@ -97,6 +98,67 @@ class Checker {
              std::to_string(node.outputs.size());
     });
     for (size_t i = 0; i < list.size(); ++i) compare(node.outputs[i], list[i]);
+  }
+
+  /// Where LibTorch cannot find the sizes: no number says more than the file declares.
+  void check_numbers(const Node& node) const {
+    int64_t largest = 1024;  // epsilon apart, more than any window
+    const auto note_size = [&](Slot slot) {
+      const c10::IValue& value = slot == kNoSlot ? c10::IValue() : values_[static_cast<size_t>(slot)];
+      if (value.isInt()) largest = std::max(largest, value.toInt());
+      if (value.isTensor())
+        for (const int64_t size : value.toTensor().sizes()) largest = std::max(largest, size);
+    };
+    for (const Argument& argument : node.arguments) std::ranges::for_each(argument.slots, note_size);
+    std::ranges::for_each(node.outputs, note_size);
+    for (const Argument& argument : node.arguments) {
+      std::vector<int64_t> numbers = argument.integers;
+      if (argument.constant.isInt()) numbers.push_back(argument.constant.toInt());
+      if (argument.constant.isIntList()) numbers = argument.constant.toIntVector();
+      for (const int64_t number : numbers)
+        require(number <= largest || number == INT64_MAX, [&] {
+          return "the number " + std::to_string(number) + " is larger than all sizes that the file declares";
+        });
+    }
+  }
+
+  /// LibTorch finds the sizes of a convolution on tensors with memory alone.
+  void check_convolution(const Node& node) const {
+    const bool is_transposed = node.target.starts_with("aten.conv_transpose");
+    const auto value_at = [&](size_t argument) {
+      const auto& slots = node.arguments[argument].slots;
+      return slots.size() == 1 ? values_[static_cast<size_t>(slots[0])] : c10::IValue();
+    };
+    const c10::IValue input = value_at(0), weight = value_at(1);
+    const Slot output = node.outputs.empty() ? kNoSlot : node.outputs[0];
+    const c10::IValue declared = output == kNoSlot ? c10::IValue() : values_[static_cast<size_t>(output)];
+    if (!input.isTensor() || !weight.isTensor() || !declared.isTensor()) return check_numbers(node);
+    const auto in = input.toTensor().sizes(), kernel = weight.toTensor().sizes(), out = declared.toTensor().sizes();
+    require(kernel.size() > 2 && in.size() + 1 >= kernel.size() && in.size() == out.size(),
+            "the sizes of the convolution do not fit");
+    for (size_t dim = 1; dim <= kernel.size() - 2; ++dim) {  // from the last one on
+      const auto number = [&](const char* name, int64_t standard) {
+        const auto place = place_of(*node.handle, name);
+        const c10::IValue list = place ? node.arguments[*place].constant : c10::IValue();
+        if (!list.isIntList() || list.toIntList().empty()) return standard;
+        const std::vector<int64_t> numbers = list.toIntVector();
+        const int64_t found = numbers.size() < dim ? numbers[0] : numbers[numbers.size() - dim];
+        require(found >= 0 && found < INT32_MAX,
+                [&] { return "the argument " + std::string(name) + " is out of range"; });
+        return found;
+      };
+      const int64_t stride = number("stride", 1), padding = number("padding", 0), dilation = number("dilation", 1);
+      const int64_t from = in[in.size() - dim], reach = dilation * (kernel[kernel.size() - dim] - 1);
+      require(stride > 0 && from < INT32_MAX && kernel[kernel.size() - dim] < INT32_MAX,
+              "the sizes of the convolution do not fit");
+      const int64_t made = is_transposed ? (from - 1) * stride - 2 * padding + reach + number("output_padding", 0) + 1
+                                         : (from + 2 * padding - reach - 1) / stride + 1;
+      const bool is_by_name = node.target.ends_with(".padding");  // "same" or "valid"
+      require(is_by_name || made == out[out.size() - dim], [&] {
+        return "the file declares a size of " + std::to_string(out[out.size() - dim]) + ", and it is " +
+               std::to_string(made);
+      });
+    }
   }
 
   void check_body(const Node& node) {
@@ -116,8 +178,7 @@ class Checker {
     if (slot == kNoSlot || found.isNone()) return;
     c10::IValue& value = values_[static_cast<size_t>(slot)];
     const std::string& name = graph_.values[static_cast<size_t>(slot)].name;
-    if (value.isNone() && !found.isTensor()) value = found;  // a number that no file declares: true, 0.5
-    if (value.isNone()) return;
+    if (value.isNone()) value = found;  // numbers that no file declares: true, 0.5
     if (!value.isTensor() || !found.isTensor()) {
       require(value.isTensor() == found.isTensor(),
               [&] { return "the value " + name + " is a tensor in one place and a number in another"; });
@@ -143,6 +204,11 @@ class Checker {
 }  // namespace
 
 void check(const Graph& graph) {
+  for (const Slot input : graph.inputs)
+    if (input != kNoSlot)
+      if (const Declared& declared = graph.values[static_cast<size_t>(input)]; declared.tensor)
+        require(example_sizes(*declared.tensor).has_value(),
+                [&] { return "the file does not say with which sizes of " + declared.name + " it was exported"; });
   const at::NoGradGuard no_gradient;
   Checker(graph, true).check();
 }

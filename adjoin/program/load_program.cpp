@@ -5,6 +5,7 @@
 #include "adjoin/program/declared.hpp"
 #include "adjoin/program/program_parts.hpp"
 #include "adjoin/program/read_graph.hpp"
+#include "adjoin/program/run.hpp"
 #include "adjoin/program/weights.hpp"
 
 namespace adjoin::program {
@@ -22,11 +23,8 @@ OuterGraph read_checked_graph(const Archive& archive, const std::string& name) {
     OuterGraph outer = read_graph(text);
     check(outer.graph);
     return outer;
-  } catch (const InvalidArgument& error) {
-    archive.refuse(graph_record(name) + ": " + error.what());
-  } catch (const c10::Error& error) {
-    const std::string what = error.what_without_backtrace();
-    archive.refuse(graph_record(name) + ": " + what.substr(0, what.find('\n')));
+  } catch (const std::exception& error) {
+    archive.refuse(graph_record(name) + ": " + first_line_of(error));
   }
 }
 
@@ -73,8 +71,7 @@ std::shared_ptr<Program> load_program(const std::filesystem::path& path) {
   try {
     return std::make_shared<Program>(std::move(parts));
   } catch (const c10::Error& error) {
-    const std::string what = error.what_without_backtrace();
-    archive.refuse("its parameters have names that no module has: " + what.substr(0, what.find('\n')));
+    archive.refuse("its parameters have names that no module has: " + first_line_of(error));
   }
 }
 

@@ -31,6 +31,12 @@ Argument constant(c10::IValue value) {
   return {.constant = std::move(value)};
 }
 
+/// Operators that only compare types and sizes, which are compared when the file is read, or say what a size can be.
+bool checks_alone(std::string_view target) {
+  return target == "torch.ops.aten._assert_tensor_metadata.default" ||
+         target.starts_with("torch.ops.aten.sym_constrain_range");
+}
+
 /// Reads one graph; graphs in it are read by others.
 class Reader {
  public:
@@ -42,6 +48,7 @@ class Reader {
     for (const Json& input : list(json_, "inputs")) graph_.inputs.push_back(input_of(input));
     for (const Json& node : list(json_, "nodes")) {
       const std::string target = text(node, "target");
+      if (checks_alone(target)) continue;
       try {
         graph_.nodes.push_back(read_node(node, target));
       } catch (const InvalidArgument& error) {
@@ -249,7 +256,7 @@ class Reader {
     const std::string& text = stack->get_ref<const std::string&>();
     const size_t last = text.rfind(';'), begin = text.find(',', last == text.npos ? 0 : last);
     const size_t end = begin == text.npos ? text.npos : text.find(',', begin + 1);
-    if (end == text.npos || text.starts_with("_empty")) return "";
+    if (end == text.npos || text.starts_with("_empty") || !is_one_line(text)) return "";
     return text.substr(begin + 1, end - begin - 1);
   }
 
@@ -334,7 +341,7 @@ void read_signature(const Json& module, OuterGraph& outer) {
     }
     require(kind == "user_output" || kind == "loss_output",
             [&] { return "an output of the kind " + in_quotes(kind) + " is not supported"; });
-    outer.outputs.push_back({next < names.size() ? names[next] : std::to_string(next)});
+    outer.outputs.push_back({next < names.size() && is_one_line(names[next]) ? names[next] : std::to_string(next)});
     ++next;
   }
   require(outer.outputs.size() == outer.graph.outputs.size(),

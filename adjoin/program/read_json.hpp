@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -35,8 +36,14 @@ inline std::string string(const Json& json) {
   require(json.is_string(), "expected a text");
   return json.get<std::string>();
 }
+inline bool is_one_line(const std::string& text) {
+  return std::ranges::none_of(text, [](char letter) { return static_cast<unsigned char>(letter) < ' '; });
+}
+/// A name, which errors show.
 inline std::string text(const Json& json, const char* key) {
-  return string(object(json, key));
+  std::string text = string(object(json, key));
+  require(is_one_line(text), [&] { return in_quotes(key) + " holds a control character"; });
+  return text;
 }
 inline bool boolean(const Json& json) {
   require(json.is_boolean(), "expected true or false");

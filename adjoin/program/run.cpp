@@ -142,11 +142,13 @@ void run_node(const Node& node, torch::jit::Stack& stack, at::Device device) {
   }
 }
 
-std::string first_line(const std::string& text) {
+}  // namespace
+
+std::string first_line_of(const std::exception& error) {
+  const auto* of_libtorch = dynamic_cast<const c10::Error*>(&error);
+  const std::string text = of_libtorch != nullptr ? of_libtorch->what_without_backtrace() : error.what();
   return text.substr(0, text.find('\n'));
 }
-
-}  // namespace
 
 void push_arguments(const Node& node, const Values& values, at::Device device, torch::jit::Stack& stack) {
   for (const Argument& argument : node.arguments) stack.push_back(argument_value(argument, values, device));
@@ -170,8 +172,10 @@ void run(const Graph& graph, Values& values, at::Device device) {
       push_arguments(node, values, device, stack);
       run_node(node, stack, device);
       keep_results(node, stack, values);
-    } catch (const c10::Error& error) {
-      throw Error(node.where() + ": " + first_line(error.what_without_backtrace()));
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      throw Error(node.where() + ": " + first_line_of(error));
     }
     for (const Slot slot : node.last_used) values[static_cast<size_t>(slot)] = {};
   }

@@ -2,6 +2,8 @@
 
 #include <ATen/core/stack.h>
 
+#include <exception>
+#include <string>
 #include <vector>
 
 #include "adjoin/program/graph.hpp"
@@ -16,6 +18,9 @@ void push_arguments(const Node& node, const Values& values, at::Device device, t
 
 /// Carries out a node that computes with sizes, whose arguments are on the stack.
 c10::IValue run_numbers(const Node& node, const torch::jit::Stack& stack);
+
+/// What LibTorch says, in one line.
+std::string first_line_of(const std::exception& error);
 
 /// Runs a graph whose inputs are in their slots; its outputs are then in theirs. All other values are freed after their last use.
 /// Throws: Error that names the node and its module, where LibTorch refuses an operation; and what operations throw

@@ -37,17 +37,19 @@ class Expected {
   train::SafetensorsFile file_;
 };
 
-/// The folder with the programs that Python writes, once a program.
+/// Lets Python write programs, all or those of some names. Throws: what Python says
+inline void write_cases(const std::filesystem::path& folder, const std::string& names = "") {
+  const std::string printed = (folder / "printed").string();
+  const std::string command = "OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 '" ADJOIN_PYTHON "' '" ADJOIN_SOURCE_DIR
+                              "/tests/tools/programs_oracle.py' '" +
+                              folder.string() + "' " + names + " > '" + printed + "' 2>&1";
+  if (std::system(command.c_str()) != 0) throw std::runtime_error(test::contents_of(printed));
+}
+
+/// The folder with all of them, written once a program.
 inline const std::filesystem::path& cases() {
   static const test::TemporaryFolder folder;
-  static const bool written = [] {
-    const std::string printed = (folder / "printed").string();
-    const std::string command = "OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 '" ADJOIN_PYTHON "' '" ADJOIN_SOURCE_DIR
-                                "/tests/tools/programs_oracle.py' '" +
-                                folder.path().string() + "' > '" + printed + "' 2>&1";
-    if (std::system(command.c_str()) != 0) throw std::runtime_error(test::contents_of(printed));
-    return true;
-  }();
+  static const bool written = (write_cases(folder.path()), true);
   (void)written;
   return folder.path();
 }

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <torch/optim/adamw.h>
 
+#include <sstream>
+
 #include "adjoin/base/error.hpp"
 #include "adjoin/parallel/automatic.hpp"
 #include "adjoin/parallel/distribute.hpp"
@@ -30,8 +32,11 @@ void expect_trains_as_pytorch(Program& net, const Expected& expected) {
   const at::Tensor loss = loss_of(results);
   EXPECT_TRUE(at::equal(loss, expected["loss"]));
   loss.backward();
-  for (const auto& item : net.named_parameters())
-    EXPECT_TRUE(at::equal(item.value().grad(), expected["gradient." + item.key()])) << item.key();
+  for (const auto& item : net.named_parameters()) {
+    const std::string name = "gradient." + item.key();
+    ASSERT_EQ(item.value().grad().defined(), expected.contains(name)) << item.key();
+    if (expected.contains(name)) EXPECT_TRUE(at::equal(item.value().grad(), expected[name])) << item.key();
+  }
   for (const auto& item : net.named_buffers())
     EXPECT_TRUE(at::equal(item.value(), expected["buffer." + item.key()])) << item.key();
 }
@@ -108,54 +113,110 @@ TEST(LoadProgram, refuses_inputs_before_anything_runs) {
   EXPECT_EQ(cnn->named_buffers()["body.1.num_batches_tracked"].item<int64_t>(), 0);
 }
 
+/// Runs a program on a grid: the loss and gradients must be those that `expected` has under names that begin with `mode`.
+void expect_as_one_worker(const std::shared_ptr<Program>& net, const Expected& expected, const Grid& grid,
+                          const parallel::Cuts& cuts, const std::string& mode = "") {
+  const parallel::Distributed model(*net, grid, cuts);
+  SCOPED_TRACE(grid.shape().to_string() + model.to_string());
+  model.begin({.seed = 1, .number = 0, .training = true});
+  const auto alike = model.draw_alike();
+  std::vector<c10::IValue> inputs;
+  for (const at::Tensor& input : expected.all("input")) inputs.emplace_back(model.input(input, inputs.size()));
+  const at::Tensor loss = loss_of(net->run(inputs));
+  EXPECT_LT(largest_error(whole(loss), expected[mode + "loss"]), 1e-12);
+  loss.backward();
+  for (const auto& item : net->named_parameters()) {
+    const std::string name = mode + "gradient." + item.key();
+    ASSERT_EQ(item.value().grad().defined(), expected.contains(name)) << item.key();
+    if (expected.contains(name))
+      EXPECT_LT(largest_error(whole(item.value().grad()), expected[name]), 1e-12) << item.key();
+  }
+  if (!mode.empty()) return;
+  for (const auto& item : net->named_buffers())
+    EXPECT_LT(largest_error(whole(item.value()), expected["buffer." + item.key()]), 1e-12) << item.key();
+}
+
+parallel::Cuts found_cuts(Program& net, const Expected& expected, const Grid& grid, const parallel::CutText& cut) {
+  const auto inputs = expected.all("input");
+  parallel::AutomaticOptions options;
+  for (size_t i = 0; i < inputs.size() && !cut.empty(); ++i) options.inputs.push_back({"", cut});
+  parallel::CutSearch search(
+      parallel::tensors_of(net), grid.shape(), inputs, [&] { net.run(as_values(inputs)); }, options);
+  return search.best();
+}
+
 struct Laid {
   const char* name;
   std::vector<std::pair<std::string, parallel::CutText>> weights;
-  size_t inputs;
 };
-const Laid kLaid[] = {{"cnn", {{"body.0.*", "outputs over tp"}, {"head.weight", "inputs over tp"}}, 1},
+const Laid kLaid[] = {{"cnn", {{"body.0.*", "outputs over tp"}, {"head.weight", "inputs over tp"}}},
                       {"transformer",
                        {{"*.qkv.*", "outputs over tp in 3 parts by 4"},
                         {"*.out.weight", "inputs over tp by 4"},
                         {"*.up.*", "outputs over tp"},
                         {"*.down.weight", "inputs over tp"},
-                        {"words.weight", "words over tp"}},
-                       2}};
-
-void expect_as_one_worker(const std::shared_ptr<Program>& net, const Expected& expected, const Grid& grid,
-                          const parallel::Cuts& cuts) {
-  auto model = parallel::distribute(net, grid, cuts);
-  SCOPED_TRACE(grid.shape().to_string() + model.to_string());
-  const auto inputs = expected.all("input");
-  const Step step{.seed = 1, .number = 0, .training = true};
-  const parallel::Bundle results =
-      inputs.size() == 1 ? model.forward(step, inputs[0]) : model.forward(step, inputs[0], inputs[1]);
-  const at::Tensor loss = loss_of(results);
-  EXPECT_NEAR(whole(loss).item<double>(), expected["loss"].item<double>(), 1e-12);
-  loss.backward();
-  for (const auto& item : net->named_parameters())
-    EXPECT_LT(largest_error(whole(item.value().grad()), expected["gradient." + item.key()]), 1e-12) << item.key();
-  for (const auto& item : net->named_buffers())
-    EXPECT_LT(largest_error(whole(item.value()), expected["buffer." + item.key()]), 1e-12) << item.key();
-}
+                        {"words.weight", "words over tp"}}}};
 
 TEST(DistributedProgram, computes_what_one_worker_computes) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
     const auto folder = cases(world);
     for (const Laid& laid : kLaid) {
+      SCOPED_TRACE(laid.name);
       const std::filesystem::path file = folder / (std::string(laid.name) + ".pt2");
       const Expected expected(folder / (std::string(laid.name) + ".safetensors"));
       const Grid tp(world, {{"tp", world.size()}}), dp(world, {{"dp", world.size()}});
       expect_as_one_worker(load_program(file), expected, tp, {laid.weights});
-      expect_as_one_worker(load_program(file), expected, dp, {{}, {laid.inputs, "samples over dp"}});
+      expect_as_one_worker(load_program(file), expected, dp, {{}, {2, "samples over dp"}});
       const auto net = load_program(file);
-      const auto inputs = expected.all("input");
-      parallel::AutomaticOptions options{.inputs = {{"", "samples over tp"}}};
-      const parallel::Cuts found = laid.inputs == 1 ? automatic(net, tp.shape(), options, inputs[0])
-                                                    : automatic(net, tp.shape(), options, inputs[0], inputs[1]);
-      expect_as_one_worker(load_program(file), expected, tp, found);
+      expect_as_one_worker(load_program(file), expected, tp, found_cuts(*net, expected, tp, "samples over tp"));
     }
   });
+}
+
+TEST(DistributedProgram, trains_by_modules_as_they_are) {
+  for_each_world({2}, [](const Communicator& world) {
+    const auto folder = cases(world);
+    const auto net = load_program(folder / "transformer.pt2");
+    const Expected expected(folder / "transformer.safetensors");
+    auto model = parallel::distribute(net, Grid(world, {{"tp", world.size()}}), {kLaid[1].weights});
+    torch::optim::AdamW optimizer(net->parameters(), torch::optim::AdamWOptions(1e-2));
+    std::vector<double> losses;
+    for (int64_t number = 0; number < 3; ++number) {
+      optimizer.zero_grad();
+      const at::Tensor scores = model.forward({.seed = 1, .number = number}, expected["input.0"], expected["input.1"]);
+      const at::Tensor loss = at::cross_entropy_loss(scores.flatten(0, 1), expected["input.0"].flatten());
+      loss.backward();
+      optimizer.step();
+      losses.push_back(loss.item<double>());
+    }
+    EXPECT_LT(losses[2], losses[0]);
+  });
+}
+
+/// Tiny models of families of transformers, whose names the environment has; tools/check_deep programs_families.
+TEST(ProgramFamilies, have_the_bits_of_pytorch_and_compute_the_same_in_layouts) {
+  const char* names = std::getenv("ADJOIN_TEST_FAMILIES");
+  if (names == nullptr) GTEST_SKIP() << "ADJOIN_TEST_FAMILIES names no families";
+  const test::TemporaryFolder folder;
+  write_cases(folder.path(), names);
+  std::istringstream list(names);
+  for (std::string name; list >> name;) {
+    SCOPED_TRACE(name);
+    const auto net = load_program(folder / (name + ".pt2"));
+    expect_trains_as_pytorch(*net, Expected(folder / (name + ".safetensors")));
+    expect_evaluates_as_pytorch(*net, Expected(folder / (name + ".safetensors")));
+    const std::filesystem::path file = folder / (name + "-double.pt2");
+    const Expected expected(folder / (name + "-double.safetensors"));
+    for_each_world({2, 3}, [&](const Communicator& world) {
+      for (const auto& [axis, cut] : {std::pair("tp", ""), std::pair("dp", "samples over dp")}) {
+        const Grid grid(world, {{axis, world.size()}});
+        const auto plain = load_program(file), mine = load_program(file);
+        plain->eval();
+        mine->eval();
+        expect_as_one_worker(mine, expected, grid, found_cuts(*plain, expected, grid, cut), "eval-");
+      }
+    });
+  }
 }
 
 }  // namespace

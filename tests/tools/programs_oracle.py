@@ -1,18 +1,23 @@
 """Exports small modules, and writes what PyTorch computes with them.
 
-usage: programs_oracle.py OUT [NAME…]
+usage: programs_oracle.py OUT [NAME…]     NAME: of the modules below, or of a family of transformers (tests/python/families.py)
 
 OUT/NAME.pt2: both graphs; OUT/NAME-plain.pt2: as torch.export.save writes it.
 OUT/NAME.safetensors: "input.0", …, at other sizes than those of the export; in training mode, after torch.manual_seed(7), "output.0", …,
 "loss", which is the sum of all outputs weighted from -1 to 1, "gradient.NAME" and "buffer.NAME" after the step; then in eval mode
-"eval.0", ….
+"eval.0", …, and of families "eval-loss" and "eval-gradient.NAME". OUT/NAME-double.pt2 and .safetensors of families: in float64 alone.
 """
 
+import json
 import sys
+import warnings
+import zipfile
 from pathlib import Path
+from unittest import mock
 
 import torch
 from safetensors.torch import save_file
+from torch.export.pt2_archive._package import PT2ArchiveWriter
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python/adjoin"))
@@ -137,6 +142,30 @@ def loss_of(results):
     return sum((x.double() * torch.linspace(-1, 1, x.numel(), dtype=torch.float64).reshape(x.shape)).sum() for x in results if x.is_floating_point())
 
 
+def step(model, call, name):
+    """A forward and a backward pass: results, the loss and the gradients."""
+    model.zero_grad()
+    results = leaves(call(model))
+    loss = loss_of(results)
+    loss.backward()
+    gradients = {f"{name}gradient.{key}": p.grad for key, p in model.named_parameters() if p.grad is not None}
+    return results, {f"{name}loss": loss.detach()} | gradients
+
+
+def save(path, model, inputs, call, has_eval_gradients):
+    """What the model computes from inputs."""
+    expected = {f"input.{i}": x for i, x in enumerate(inputs)}
+    torch.manual_seed(7)
+    model.train()
+    results, found = step(model, call, "")
+    expected |= {f"output.{i}": x.detach() for i, x in enumerate(results)} | found
+    expected |= {f"buffer.{key}": x.clone() for key, x in model.named_buffers()}
+    model.eval()
+    results, found = step(model, call, "eval-")
+    expected |= {f"eval.{i}": x.detach() for i, x in enumerate(results)} | (found if has_eval_gradients else {})
+    save_file({key: x.clone().contiguous() for key, x in expected.items()}, path)
+
+
 def write(folder, name):
     torch.manual_seed(len(name))
     make, dtype, example, inputs = CASES[name]
@@ -147,25 +176,51 @@ def write(folder, name):
     if name == "modes":
         shapes = {"x": shapes[0]}
     torch.export.save(torch.export.export(model.train(), example, dynamic_shapes=shapes, strict=False), folder / f"{name}-plain.pt2")
+    save(folder / f"{name}.safetensors", model, inputs, lambda model: model(*inputs), False)
 
-    expected = {f"input.{i}": x for i, x in enumerate(inputs)}
-    torch.manual_seed(7)
-    results = leaves(model(*inputs))
-    loss = loss_of(results)
-    loss.backward()
-    expected |= {f"output.{i}": x.detach() for i, x in enumerate(results)} | {"loss": loss.detach()}
-    expected |= {f"gradient.{key}": p.grad for key, p in model.named_parameters()}
-    expected |= {f"buffer.{key}": x.clone() for key, x in model.named_buffers()}
-    model.eval()
-    expected |= {f"eval.{i}": x.detach() for i, x in enumerate(leaves(model(*inputs)))}
-    save_file({key: x.clone().contiguous() for key, x in expected.items()}, folder / f"{name}.safetensors")
+
+def write_family(folder, name):
+    sys.path.insert(0, str(ROOT / "tests/python"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import families
+    model, arguments, _ = families.made(name)
+    print(export_program(model.train(), arguments, folder / f"{name}.pt2", check=False))
+    inputs = [torch.cat([x, x.flip(0)[:2]]) for x in arguments.values()]
+    inputs = [x[:, :-1] if x.dim() == 2 else x for x in inputs]
+
+    def call(model):
+        return model(**dict(zip(arguments, inputs, strict=True)))
+
+    save(folder / f"{name}.safetensors", model, inputs, call, True)
+    # Some layers compute in float32 whatever the type of their weights; there results depend on the order of sums.
+    as_double(folder / f"{name}.pt2", folder / f"{name}-double.pt2")
+    with mock.patch.object(torch, "float32", torch.float64), mock.patch.object(torch.Tensor, "float", torch.Tensor.double):
+        save(folder / f"{name}-double.safetensors", model, inputs, call, True)
+
+
+def as_double(source, target):
+    """The program in which each float32 is a float64."""
+
+    def changed(json):
+        if isinstance(json, dict):
+            return {key: 8 if key in ("dtype", "as_scalar_type") and x == 7 else changed(x) for key, x in json.items()}
+        return [changed(x) for x in json] if isinstance(json, list) else json
+
+    with zipfile.ZipFile(source) as file, PT2ArchiveWriter(str(target)) as writer:
+        for record in file.namelist():
+            name, data = record.split("/", 1)[1], file.read(record)
+            if name.startswith("models/"):
+                data = json.dumps(changed(json.loads(data))).encode()
+            if not name.startswith(".data/") and name not in ("archive_format", "archive_version", "byteorder"):
+                writer.write_bytes(name, data)
 
 
 def main():
     torch.set_num_threads(1)
     folder = Path(sys.argv[1])
     for name in sys.argv[2:] or CASES:
-        write(folder, name)
+        (write if name in CASES else write_family)(folder, name)
 
 
 if __name__ == "__main__":
