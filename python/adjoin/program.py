@@ -18,8 +18,6 @@ import warnings as _warnings
 import zipfile as _zipfile
 
 import torch as _torch
-from torch.export.pt2_archive._package import PT2ArchiveWriter as _Writer
-from torch.export.pt2_archive._package import load_pt2 as _load_pt2
 from torch.utils import _pytree
 
 
@@ -51,6 +49,8 @@ def export_program(model, example, path, *, dynamic_shapes=None, check=True):
     `check` the file is read again, and its results and gradients are compared with the model's, also for twice the samples.
     The model stays as it is. Raises ExportError.
     """
+    import torch.export  # noqa: F401
+
     arguments, named = _call_of(example)
     modes = {module: module.training for module in model.modules()}
     try:
@@ -77,17 +77,85 @@ def _call_of(example):
 
 
 def _exported(model, arguments, named, dynamic_shapes):
-    first = None
-    for shapes in [dynamic_shapes] if dynamic_shapes is not None else _guesses(arguments, named):
+    call, first = (arguments, named), None
+    for keep in [None] if dynamic_shapes is not None else _GUESSES:
         try:
-            with _silent():
-                program = _torch.export.export(model, arguments, named, dynamic_shapes=shapes, strict=False)
+            program = _export(model, call, dynamic_shapes if keep is None else _shapes(call, keep))
         except Exception as error:  # of many classes
             first = first or _said(model, error)
-        else:
-            _refuse_operators(program)
-            return program
+            continue
+        fixed = set() if keep is None else _fixed_dims(model, call, program)
+        if fixed:
+            program = _export(model, call, _shapes(call, lambda index, dim: keep(index, dim) and (index, dim) not in fixed))  # noqa: B023
+        _refuse_operators(program)
+        return program
     raise first
+
+
+def _export(model, call, shapes):
+    with _silent():
+        return _torch.export.export(model, *call, dynamic_shapes=shapes, strict=False)
+
+
+# Whether a dim of an input may change: each, the first of each, none.
+_GUESSES = (lambda index, dim: True, lambda index, dim: dim == 0, lambda index, dim: False)
+
+
+def _shapes(call, may_change):
+    """The form in which torch.export takes which dims may change."""
+    index = iter(range(len(_pytree.tree_leaves(call))))
+
+    def shapes_of(x):
+        number = next(index)
+        if not isinstance(x, _torch.Tensor):
+            return None
+        return {dim: _torch.export.Dim.AUTO for dim in range(x.dim()) if may_change(number, dim)}
+
+    positional, by_name = _pytree.tree_map(shapes_of, call)
+    return by_name if not positional else (*positional, *by_name.values())
+
+
+def _fixed_dims(model, call, program):
+    """The dims that torch.export lets change and with which the model itself fails, alone and together with those of equal size."""
+    values, structure = _pytree.tree_flatten(call)
+    places = {}
+    tensors = [i for i, x in enumerate(values) if isinstance(x, _torch.Tensor)]
+    for index, sizes in zip(tensors, _symbols_of(program).values(), strict=False):
+        for dim, size in enumerate(sizes):
+            if isinstance(size, str):
+                places.setdefault(size, []).append((index, dim))
+
+    def works(dims):
+        longer = list(values)
+        for index, dim in dims:
+            longer[index] = _torch.cat([longer[index], longer[index]], dim)
+        try:
+            with _silent(), _torch.no_grad(), _kept_buffers(model), _torch.random.fork_rng(devices=[]):
+                arguments, named = _pytree.tree_unflatten(longer, structure)
+                model(*arguments, **named)
+        except Exception:  # of many classes
+            return False
+        return True
+
+    fixed = set()
+    for dims in places.values():
+        size = values[dims[0][0]].shape[dims[0][1]]
+        alike = [place for other in places.values() for place in other if values[place[0]].shape[place[1]] == size and place[1] == dims[0][1]]
+        if not works(dims) and not works(alike):
+            fixed.update(dims)
+    return fixed
+
+
+@_contextlib.contextmanager
+def _kept_buffers(model):
+    """What runs within changes no buffer."""
+    buffers = {name: x.clone() for name, x in model.named_buffers()}
+    try:
+        yield
+    finally:
+        with _torch.no_grad():
+            for name, x in model.named_buffers():
+                x.copy_(buffers[name])
 
 
 @_contextlib.contextmanager
@@ -101,21 +169,6 @@ def _silent():
             yield
     finally:
         _logging.disable(before)
-
-
-def _guesses(arguments, named):
-    """All sizes, the first of each tensor, none."""
-    for dims in (lambda x: range(x.dim()), lambda x: range(min(x.dim(), 1)), lambda x: ()):
-
-        def shapes_of(x, dims=dims):
-            return {dim: _torch.export.Dim.AUTO for dim in dims(x)} if isinstance(x, _torch.Tensor) else None
-
-        positional, by_name = _pytree.tree_map(shapes_of, (arguments, named))
-        yield (*positional, *by_name.values()) if not by_name else _by_parameter(positional, by_name)
-
-
-def _by_parameter(positional, by_name):
-    return dict(by_name) if not positional else (*positional, *by_name.values())
 
 
 def _said(model, error):
@@ -154,13 +207,15 @@ def _refuse_operators(program):
 
 def _write(training, evaluation, path):
     """One file with both graphs, and the weights once."""
+    from torch.export.pt2_archive._package import PT2ArchiveWriter  # takes seconds to import
+
     folder = _os.path.dirname(_os.path.abspath(path))
     with _tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:
         files = {name: _os.path.join(scratch, f"{name}.pt2") for name in ("model", "eval", "both")}
         with _silent():
             _torch.export.save(training, files["model"])
             _torch.export.save(evaluation, files["eval"])
-        with _zipfile.ZipFile(files["model"]) as first, _zipfile.ZipFile(files["eval"]) as second, _Writer(files["both"]) as both:
+        with _zipfile.ZipFile(files["model"]) as first, _zipfile.ZipFile(files["eval"]) as second, PT2ArchiveWriter(files["both"]) as both:
             records = {name.split("/", 1)[1]: name for name in first.namelist()}
             for record, name in records.items():
                 if not record.startswith(".data/") and record not in ("archive_format", "archive_version", "byteorder"):
@@ -188,32 +243,38 @@ def _add_eval(records, others, both):
 
 
 def _check(model, arguments, named, path, training_modes):
-    programs = _load_pt2(path).exported_programs
-    sizes = _symbols_of(programs["model"])
-    doubled = _doubled((arguments, named), sizes)
-    buffers = {name: x.clone() for name, x in model.named_buffers()}
+    from torch.export.pt2_archive._package import load_pt2
+
+    programs = load_pt2(path).exported_programs
+    doubled = _doubled((arguments, named), _symbols_of(programs["model"]))
     gradients = {name: p.grad for name, p in model.named_parameters()}
     try:
-        for mode in ("training", "eval"):
-            program = programs["model" if mode == "training" else "eval"]
+        for mode, record in (("training", "model"), ("eval", "eval")):
             for module, trains in training_modes.items():
                 module.training = trains and mode == "training"
             for inputs in [(arguments, named)] + ([doubled] if doubled else []):
-                # A program of its own for each run, as a run may change its buffers.
-                expected, found = _computed(model, *inputs), _computed(_fresh(program, model), *inputs)
-                _compare(mode, expected, found)
-                with _torch.no_grad():
-                    for name, x in model.named_buffers():
-                        x.copy_(buffers[name])
+                fresh = _fresh(programs[record], model)
+                with _kept_buffers(model):
+                    expected = _computed(model, *inputs)
+                results, found = _computed(fresh, *inputs)
+                # A file that is read in Python has a parameter of several names once a name.
+                shared = {name: [found[other] for other in names if other in found] for name, names in _names_of(model).items()}
+                _compare(mode, expected, (results, {name: sum(parts) for name, parts in shared.items() if parts}))
     finally:
-        with _torch.no_grad():
-            for name, x in model.named_buffers():
-                x.copy_(buffers[name])
         for name, p in model.named_parameters():
             p.grad = gradients[name]
 
 
+def _names_of(model):
+    """For the first name of each parameter, all its names."""
+    first, names = {}, {}
+    for name, p in model.named_parameters(remove_duplicate=False):
+        names.setdefault(first.setdefault(id(p), name), []).append(name)
+    return names
+
+
 def _fresh(program, model):
+    """The program as a module with the model's buffers, which an earlier run may have changed."""
     module = program.module()
     with _torch.no_grad():
         for name, x in module.named_buffers():

@@ -42,7 +42,6 @@ void expect_trains_as_pytorch(Program& net, const Expected& expected) {
 }
 
 void expect_evaluates_as_pytorch(Program& net, const Expected& expected) {
-  const at::NoGradGuard no_gradient;
   net.eval();
   const parallel::Bundle results = net.run(as_values(expected.all("input")));
   const auto outputs = expected.all("eval");
