@@ -130,6 +130,7 @@
 #include "adjoin/plan/plan.hpp"
 #include "adjoin/plan/step_plan.hpp"
 #include "adjoin/program/program.hpp"
+#include "adjoin/program/save_state.hpp"
 #include "adjoin/report/run.hpp"
 #include "adjoin/report/watch.hpp"
 #include "adjoin/report/write_report.hpp"

@@ -42,11 +42,15 @@ TensorSpec tensor_spec(const Json& json) {
   return spec;
 }
 
-std::string to_string(const TensorSpec& spec) {
-  std::vector<std::string> sizes;
+std::vector<std::string> size_texts(const TensorSpec& spec) {
+  std::vector<std::string> texts;
   for (const Size& size : spec.sizes)
-    sizes.push_back(size.is_fixed ? std::to_string(*size.example) : size.symbol.empty() ? "?" : size.symbol);
-  return std::string(c10::toString(spec.type)) + " [" + joined(sizes) + "]";
+    texts.push_back(size.is_fixed ? std::to_string(*size.example) : size.symbol.empty() ? "?" : size.symbol);
+  return texts;
+}
+
+std::string to_string(const TensorSpec& spec) {
+  return std::string(c10::toString(spec.type)) + " [" + joined(size_texts(spec)) + "]";
 }
 
 }  // namespace adjoin::program

@@ -15,7 +15,9 @@ Size size_of(const Json& json);
 
 TensorSpec tensor_spec(const Json& json);
 
-/// "[3, s77]".
+/// Numbers, and symbols of sizes that may change: "3", "s77".
+std::vector<std::string> size_texts(const TensorSpec& spec);
+/// "Float [3, s77]".
 std::string to_string(const TensorSpec& spec);
 
 }  // namespace adjoin::program

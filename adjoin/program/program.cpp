@@ -85,6 +85,7 @@ class Program::State {
   }
 
   const Parts parts;
+  Evaluation derived;  // where the file has none
   std::vector<Input> inputs;
   std::vector<std::pair<std::string, std::string>> shared_names;
   std::vector<std::string> passing_buffers;
@@ -205,7 +206,6 @@ class Program::State {
   }
 
   Bound training, evaluation;
-  Evaluation derived;
   std::string drops_nothing;
   std::map<std::string, std::shared_ptr<torch::nn::Module>> modules_;
 };
@@ -224,6 +224,10 @@ const std::vector<std::pair<std::string, std::string>>& Program::shared_names() 
 }
 const std::vector<std::string>& Program::passing_buffers() const {
   return state_->passing_buffers;
+}
+std::string Program::eval_mode() const {
+  if (state_->parts.evaluation) return "a graph of its own";
+  return state_->derived.why_not.empty() ? "the training graph" : "none: " + state_->derived.why_not;
 }
 const OuterGraph& Program::graph() const {
   return state_->parts.training;

@@ -45,6 +45,8 @@ class Program : public torch::nn::Module {
   const std::vector<std::pair<std::string, std::string>>& shared_names() const;
   /// Names of buffers that are not in Python's state_dict.
   const std::vector<std::string>& passing_buffers() const;
+  /// What runs in eval mode: "a graph of its own", "the training graph", or "none: " and why.
+  std::string eval_mode() const;
   /// The graph that runs in training mode.
   const OuterGraph& graph() const;
   const std::string& path() const;

@@ -8,6 +8,8 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/parallel/automatic.hpp"
 #include "adjoin/parallel/distribute.hpp"
+#include "adjoin/program/description.hpp"
+#include "adjoin/program/save_state.hpp"
 #include "tests/program/cases.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/global_tensors.hpp"
@@ -93,6 +95,19 @@ TEST(LoadProgram, has_the_names_of_python) {
   EXPECT_EQ(results["rest.1"].item<int64_t>(), 8);
   EXPECT_EQ(results["scores"].scalar_type(), at::kBFloat16);
   EXPECT_THAT(modes->passing_buffers(), ElementsAre("scale"));
+}
+
+TEST(LoadProgram, is_described) {
+  const Description transformer = describe((cases() / "transformer.pt2").string());
+  EXPECT_EQ(transformer.eval_mode, "a graph of its own");
+  EXPECT_EQ(transformer.inputs[0].sizes.size(), 2u);
+  EXPECT_EQ(transformer.outputs, std::vector<std::string>{""});
+  const auto sdpa =
+      std::ranges::find(transformer.operators, "aten.scaled_dot_product_attention", &Description::Operator::name);
+  ASSERT_NE(sdpa, transformer.operators.end());
+  EXPECT_EQ(sdpa->count, 2);
+  EXPECT_EQ(sdpa->runs, "by a rule");
+  EXPECT_EQ(describe((cases() / "path-plain.pt2").string()).eval_mode, "none: aten.rand draws random numbers");
 }
 
 TEST(LoadProgram, refuses_inputs_before_anything_runs) {
@@ -192,6 +207,35 @@ TEST(DistributedProgram, trains_by_modules_as_they_are) {
   });
 }
 
+TEST(DistributedProgram, goes_back_to_python_under_all_its_names) {
+  for_each_world({1, 2}, [](const Communicator& world) {
+    const test::TemporaryFolder own;
+    const std::filesystem::path folder = text_from_rank(0, own.path().string(), world),
+                                written = folder / "state.safetensors";
+    for (const std::string name : {"transformer", "modes"}) {
+      const std::filesystem::path file = cases(world) / (name + ".pt2");
+      const auto net = load_program(file), plain = load_program(file);
+      const parallel::Distributed model(*net, Grid(world, {{"tp", world.size()}}), {{{"*.weight", "outputs over tp"}}});
+      save_state(*net, written);
+      world.barrier();
+      const train::SafetensorsFile state(written);
+      for (const auto& item : plain->named_parameters()) EXPECT_TRUE(at::equal(state.read(item.key()), item.value()));
+      EXPECT_EQ(state.contains("head.weight"), name == "transformer");
+      EXPECT_EQ(state.contains("mean"), name == "modes");
+      EXPECT_FALSE(state.contains("scale"));
+      world.barrier();
+    }
+  });
+}
+
+/// A program in eval mode with the buffers that PyTorch's model had then.
+std::shared_ptr<Program> evaluating(const std::filesystem::path& file, const Expected& expected) {
+  auto net = load_program(file);
+  net->eval();
+  for (const auto& item : net->named_buffers()) item.value().copy_(expected["buffer." + item.key()]);
+  return net;
+}
+
 /// Tiny models of families of transformers, whose names the environment has; tools/check_deep programs_families.
 TEST(ProgramFamilies, have_the_bits_of_pytorch_and_compute_the_same_in_layouts) {
   const char* names = std::getenv("ADJOIN_TEST_FAMILIES");
@@ -209,9 +253,7 @@ TEST(ProgramFamilies, have_the_bits_of_pytorch_and_compute_the_same_in_layouts) 
     for_each_world({2, 3}, [&](const Communicator& world) {
       for (const auto& [axis, cut] : {std::pair("tp", ""), std::pair("dp", "samples over dp")}) {
         const Grid grid(world, {{axis, world.size()}});
-        const auto plain = load_program(file), mine = load_program(file);
-        plain->eval();
-        mine->eval();
+        const auto plain = evaluating(file, expected), mine = evaluating(file, expected);
         expect_as_one_worker(mine, expected, grid, found_cuts(*plain, expected, grid, cut), "eval-");
       }
     });
