@@ -129,6 +129,8 @@
 #include "adjoin/plan/dry_run.hpp"
 #include "adjoin/plan/plan.hpp"
 #include "adjoin/plan/step_plan.hpp"
+#include "adjoin/program/program.hpp"
+#include "adjoin/program/save_state.hpp"
 #include "adjoin/report/run.hpp"
 #include "adjoin/report/watch.hpp"
 #include "adjoin/report/write_report.hpp"

@@ -35,6 +35,7 @@ void add_generate(Program& program);
 void add_checkpoint(Program& program);
 void add_export(Program& program);
 void add_tokenize(Program& program);
+void add_program(Program& program);
 void add_bench(Program& program);
 void add_bench_collectives(Program& program, CLI::App& bench);
 void add_bench_pipeline(Program& program, CLI::App& bench);

@@ -106,6 +106,7 @@ from . import nn  # noqa: E402
 from .automatic import Cuts, automatic  # noqa: E402
 from .distribute import Distributed, distribute  # noqa: E402
 from .gradients import check_gradients, recomputed  # noqa: E402
+from .program import Exported, ExportError, export_program  # noqa: E402
 from .state import load_state, save_state, state_of  # noqa: E402
 from .together import together  # noqa: E402
 from .training import DataParallel, Optimizer, Weights, sum_gradients, train  # noqa: E402

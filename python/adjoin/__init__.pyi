@@ -452,6 +452,22 @@ def automatic(
     computed: float = 0.1,
 ) -> Cuts: ...
 
+class ExportError(ValueError): ...
+
+class Exported:
+    path: str
+    inputs: dict[str, list[int | str]]
+    operators: int
+
+def export_program(
+    model: _torch_nn.Module,
+    example: Tensor | Sequence[Any] | Mapping[str, Any],
+    path: str | PathLike[str],
+    *,
+    dynamic_shapes: Any = None,
+    check: bool = True,
+) -> Exported: ...
+
 class Sampler:
     def __init__(self, samples: int, batch: int, seed: int = 0) -> None: ...
     @property

@@ -1,13 +1,12 @@
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <ctime>
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/train/saved_model.hpp"
 #include "tests/data/tokenizer/small_tokenizers.hpp"
+#include "tests/support/mutations.hpp"
 #include "tests/support/pretrained_models.hpp"
 #include "tests/support/scale.hpp"
 
@@ -15,93 +14,7 @@ namespace adjoin::train {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 using namespace test;
-
-/// Changes of a JSON file, as damage or a careless hand makes them.
-class Mutations {
- public:
-  explicit Mutations(uint64_t seed) : random_(seed) {}
-
-  std::string of(const std::string& text) {
-    std::string changed = below(2) == 0 ? with_another_value(text) : text;
-    for (size_t times = changed == text ? 1 + below(3) : 0; times > 0; --times) change_bytes(changed);
-    return changed;
-  }
-
- private:
-  size_t below(size_t bound) { return std::uniform_int_distribution<size_t>(0, bound - 1)(random_); }
-
-  void change_bytes(std::string& text) {
-    const size_t place = below(text.size()), count = std::min(text.size() - place, 1 + below(12));
-    switch (below(4)) {
-      case 0:
-        text[place] = static_cast<char>(text[place] ^ (1 << below(8)));
-        break;
-      case 1:
-        text.erase(place, count);
-        break;
-      case 2:
-        text.insert(place, text.substr(below(text.size()), count));
-        break;
-      default:
-        text.insert(place, std::string(count, "09-.eE\"{}[],:\0 \xff"[below(17)]));
-        break;
-    }
-    if (text.empty()) text = " ";
-  }
-
-  /// The same with one value, which may be an object or a list, replaced.
-  std::string with_another_value(const std::string& text) {
-    Json json = Json::parse(text);
-    std::vector<Json*> values;
-    collect(json, values);
-    static const char* const kOthers[] = {"0",
-                                          "1",
-                                          "2",
-                                          "3",
-                                          "7",
-                                          "-1",
-                                          "-2147483649",
-                                          "40",
-                                          "16777216",
-                                          "4294967296",
-                                          "9223372036854775807",
-                                          "18446744073709551615",
-                                          "1e300",
-                                          "-1e300",
-                                          "1e-300",
-                                          "0.5",
-                                          "\"\"",
-                                          "\"12\"",
-                                          "\"../x\"",
-                                          "\"a\\u0000b\"",
-                                          "null",
-                                          "true",
-                                          "false",
-                                          "[]",
-                                          "{}",
-                                          "[1,2]",
-                                          "{\"0\":\"a\"}",
-                                          "10000"};
-    *values[below(values.size())] = Json::parse(kOthers[below(std::size(kOthers))]);
-    return json.dump(1);
-  }
-  static void collect(Json& json, std::vector<Json*>& values) {
-    for (Json& value : json) {
-      values.push_back(&value);
-      if (value.is_structured()) collect(value, values);
-    }
-  }
-
-  std::mt19937_64 random_;
-};
-
-int64_t most_bytes_so_far() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return int64_t{1024} * usage.ru_maxrss;
-}
 
 /// A case's folder, with a small tokenizer where it has none.
 void copy_case(const std::string& name, const fs::path& to) {

@@ -1,7 +1,7 @@
 """Every example understands --ranks, --backend, --json and --help; heat and the networks of pictures are the same on any
 number of workers.
 
-usage: examples_test.py Examples|DataParallel|Sharded|OwnTask|HuggingFace|Pipeline|Heat|LeNet5|Networks
+usage: examples_test.py Examples|DataParallel|Sharded|ExportedProgram|OwnTask|HuggingFace|Pipeline|Heat|LeNet5|Networks
 """
 
 import json
@@ -28,6 +28,7 @@ ENVIRONMENT = os.environ | {
 NETWORKS = ["resnet", "unet", "vgg"]  # which take a minute where they are not told otherwise
 LOOPS = ["hugging_face", "own_task"]  # which print what training does
 BARE = ["tensor_parallel_mlp"]  # which shows a whole program, without options
+OF_PROGRAM = ["--precision", "fp64", "--program", os.environ["ADJOIN_DIGITS_PROGRAM"]]
 REPORTERS = ["deadlock", "my_broadcast", "wrong_gradient"]  # which print what the library reports, however long a line is
 
 
@@ -37,6 +38,8 @@ def example_of(name):
 
 
 def quickly(example):
+    if example.name == "exported_program":
+        return [*OF_PROGRAM, "--steps", "1"]
     return ["--steps", "1"] if example.name in NETWORKS else []
 
 
@@ -228,6 +231,16 @@ class AnyModule(Digits):
     def test_learns_real_digits(self):
         found = self.trained("--data", str(DATA / "mnist"), "--ranks", "2", "--steps", "200")
         self.assertGreaterEqual(found["test_accuracy"], 0.9)
+
+
+class ExportedProgram(Digits):
+    example = "exported_program"
+
+    def trained(self, *options, processes=0):
+        return super().trained(*OF_PROGRAM[2:], *options, processes=processes)
+
+    def test_has_the_losses_of_one_worker(self):
+        self.assert_equals_one_worker([{"threads": 3}, {"threads": 4}, {"processes": 2}], steps=10)
 
 
 class Sharded(Digits):

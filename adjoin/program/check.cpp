@@ -1,0 +1,216 @@
+#include "adjoin/program/check.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
+
+#include <algorithm>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
+#include "adjoin/program/operators.hpp"
+#include "adjoin/program/run.hpp"
+
+namespace adjoin::program {
+namespace {
+
+/// The sizes of the example; none where the file does not say one of them.
+std::optional<std::vector<int64_t>> example_sizes(const TensorSpec& spec) {
+  std::vector<int64_t> sizes;
+  for (const Size& size : spec.sizes) {
+    if (!size.example) return std::nullopt;
+    require(*size.example >= 0, "a declared size is below zero");
+    sizes.push_back(*size.example);
+  }
+  return sizes;
+}
+
+std::string text_of(at::ScalarType type, at::IntArrayRef sizes) {
+  return std::string(c10::toString(type)) + " [" + joined(sizes) + "]";
+}
+
+class Checker {
+ public:
+  /// Under autocast the types are those of the device, which tensors without memory do not have: then only sizes are compared.
+  Checker(const Graph& graph, bool compares_types) : graph_(graph), compares_types_(compares_types) {
+    for (const Declared& declared : graph.values) values_.push_back(value_of(declared));
+  }
+
+  void check() {
+    for (const Node& node : graph_.nodes) {
+      try {
+        check_node(node);
+      } catch (const Error& error) {
+        throw InvalidArgument(node.where() + ": " + error.what());
+      }
+    }
+  }
+
+ private:
+  c10::IValue value_of(const Declared& declared) const {
+    if (declared.number && declared.number->example) return *declared.number->example;
+    const auto sizes = declared.tensor ? example_sizes(*declared.tensor) : std::nullopt;
+    if (!sizes) return {};
+    const bool is_cast = !compares_types_ && c10::isFloatingType(declared.tensor->type);
+    const auto options = at::TensorOptions(at::kMeta).dtype(is_cast ? at::kFloat : declared.tensor->type);
+    const std::vector<int64_t>& strides = declared.tensor->strides;
+    try {
+      return strides.size() == sizes->size() ? at::empty_strided(*sizes, strides, options) : at::empty(*sizes, options);
+    } catch (const c10::Error&) {
+      throw InvalidArgument("the value " + declared.name + " is declared as one that no memory can hold");
+    }
+  }
+
+  bool are_known(const Node& node) const {
+    return std::ranges::all_of(node.arguments, [&](const Argument& argument) {
+      return std::ranges::all_of(
+          argument.slots, [&](Slot slot) { return slot == kNoSlot || !values_[static_cast<size_t>(slot)].isNone(); });
+    });
+  }
+
+  void check_node(const Node& node) {
+    if (node.body != nullptr) return check_body(node);
+    if (!are_known(node)) return check_numbers(node);
+    torch::jit::Stack stack;
+    push_arguments(node, values_, at::kMeta, stack);
+    if (node.kind == Node::Kind::check) return;
+    if (node.kind != Node::Kind::call) {
+      compare(node.outputs[0], run_numbers(node, stack));
+      return;
+    }
+    try {
+      node.handle->callBoxed(&stack);
+    } catch (const c10::NotImplementedError&) {
+      return node.target.starts_with("aten.conv") ? check_convolution(node) : check_numbers(node);
+    } catch (const std::exception& error) {
+      const std::string text = first_line_of(error);
+      if (text.find("eta tensor") != text.npos) return check_numbers(node);  // it asks for values
+      throw InvalidArgument(text);
+    }
+    if (!node.gives_list) {
+      for (size_t i = 0; i < node.outputs.size(); ++i) compare(node.outputs[i], stack[i]);
+      return;
+    }
+    require(stack.size() == 1 && stack[0].isTensorList(), "the operator gives no list of tensors");
+    const std::vector<at::Tensor> list = stack[0].toTensorVector();
+    require(list.size() == node.outputs.size(), [&] {
+      return "the operator gives " + std::to_string(list.size()) + " tensors, the file declares " +
+             std::to_string(node.outputs.size());
+    });
+    for (size_t i = 0; i < list.size(); ++i) compare(node.outputs[i], list[i]);
+  }
+
+  /// Where LibTorch cannot find the sizes: no number says more than the file declares.
+  void check_numbers(const Node& node) const {
+    int64_t largest = 1024;  // epsilon apart, more than any window
+    const auto note_size = [&](Slot slot) {
+      const c10::IValue& value = slot == kNoSlot ? c10::IValue() : values_[static_cast<size_t>(slot)];
+      if (value.isInt()) largest = std::max(largest, value.toInt());
+      if (value.isTensor())
+        for (const int64_t size : value.toTensor().sizes()) largest = std::max(largest, size);
+    };
+    for (const Argument& argument : node.arguments) std::ranges::for_each(argument.slots, note_size);
+    std::ranges::for_each(node.outputs, note_size);
+    for (const Argument& argument : node.arguments) {
+      std::vector<int64_t> numbers = argument.integers;
+      if (argument.constant.isInt()) numbers.push_back(argument.constant.toInt());
+      if (argument.constant.isIntList()) numbers = argument.constant.toIntVector();
+      for (const int64_t number : numbers)
+        require(number <= largest || number == INT64_MAX, [&] {
+          return "the number " + std::to_string(number) + " is larger than all sizes that the file declares";
+        });
+    }
+  }
+
+  /// LibTorch finds the sizes of a convolution on tensors with memory alone.
+  void check_convolution(const Node& node) const {
+    const bool is_transposed = node.target.starts_with("aten.conv_transpose");
+    const auto value_at = [&](size_t argument) {
+      const auto& slots = node.arguments[argument].slots;
+      return slots.size() == 1 ? values_[static_cast<size_t>(slots[0])] : c10::IValue();
+    };
+    const c10::IValue input = value_at(0), weight = value_at(1);
+    const Slot output = node.outputs.empty() ? kNoSlot : node.outputs[0];
+    const c10::IValue declared = output == kNoSlot ? c10::IValue() : values_[static_cast<size_t>(output)];
+    if (!input.isTensor() || !weight.isTensor() || !declared.isTensor()) return check_numbers(node);
+    const auto in = input.toTensor().sizes(), kernel = weight.toTensor().sizes(), out = declared.toTensor().sizes();
+    require(kernel.size() > 2 && in.size() + 1 >= kernel.size() && in.size() == out.size(),
+            "the sizes of the convolution do not fit");
+    for (size_t dim = 1; dim <= kernel.size() - 2; ++dim) {  // from the last one on
+      const auto number = [&](const char* name, int64_t standard) {
+        const auto place = place_of(*node.handle, name);
+        const c10::IValue list = place ? node.arguments[*place].constant : c10::IValue();
+        if (!list.isIntList() || list.toIntList().empty()) return standard;
+        const std::vector<int64_t> numbers = list.toIntVector();
+        const int64_t found = numbers.size() < dim ? numbers[0] : numbers[numbers.size() - dim];
+        require(found >= 0 && found < INT32_MAX,
+                [&] { return "the argument " + std::string(name) + " is out of range"; });
+        return found;
+      };
+      const int64_t stride = number("stride", 1), padding = number("padding", 0), dilation = number("dilation", 1);
+      const int64_t from = in[in.size() - dim], reach = dilation * (kernel[kernel.size() - dim] - 1);
+      require(stride > 0 && from < INT32_MAX && kernel[kernel.size() - dim] < INT32_MAX,
+              "the sizes of the convolution do not fit");
+      const int64_t made = is_transposed ? (from - 1) * stride - 2 * padding + reach + number("output_padding", 0) + 1
+                                         : (from + 2 * padding - reach - 1) / stride + 1;
+      const bool is_by_name = node.target.ends_with(".padding");  // "same" or "valid"
+      require(is_by_name || made == out[out.size() - dim], [&] {
+        return "the file declares a size of " + std::to_string(out[out.size() - dim]) + ", and it is " +
+               std::to_string(made);
+      });
+    }
+  }
+
+  void check_body(const Node& node) {
+    const Graph& body = *node.body;
+    Checker inner(body, compares_types_ && node.kind != Node::Kind::autocast_mode);
+    for (size_t i = 0; i < body.inputs.size(); ++i)
+      if (node.arguments[i].kind == Argument::Kind::value && body.inputs[i] != kNoSlot)
+        inner.compare(body.inputs[i], values_[static_cast<size_t>(node.arguments[i].slots[0])]);
+    inner.check();
+    for (size_t i = 0; i < body.outputs.size(); ++i)
+      if (body.outputs[i].kind == Argument::Kind::value && node.outputs[i] != kNoSlot)
+        inner.compare(body.outputs[i].slots[0], values_[static_cast<size_t>(node.outputs[i])]);
+  }
+
+  /// What was found for a value, and what is declared.
+  void compare(Slot slot, const c10::IValue& found) {
+    if (slot == kNoSlot || found.isNone()) return;
+    c10::IValue& value = values_[static_cast<size_t>(slot)];
+    const std::string& name = graph_.values[static_cast<size_t>(slot)].name;
+    if (value.isNone()) value = found;  // numbers that no file declares: true, 0.5
+    if (!value.isTensor() || !found.isTensor()) {
+      require(value.isTensor() == found.isTensor(),
+              [&] { return "the value " + name + " is a tensor in one place and a number in another"; });
+      require(!value.isInt() || !found.isInt() || value.toInt() == found.toInt(), [&] {
+        return "the file declares " + name + " as " + std::to_string(value.toInt()) + ", and it is " +
+               std::to_string(found.toInt());
+      });
+      return;
+    }
+    const at::Tensor &declared = value.toTensor(), &result = found.toTensor();
+    require(declared.sizes() == result.sizes() && (!compares_types_ || declared.scalar_type() == result.scalar_type()),
+            [&] {
+              return "the file declares " + name + " as " + text_of(declared.scalar_type(), declared.sizes()) +
+                     ", and it is " + text_of(result.scalar_type(), result.sizes());
+            });
+  }
+
+  const Graph& graph_;
+  const bool compares_types_;
+  Values values_;
+};
+
+}  // namespace
+
+void check(const Graph& graph) {
+  for (const Slot input : graph.inputs)
+    if (input != kNoSlot)
+      if (const Declared& declared = graph.values[static_cast<size_t>(input)]; declared.tensor)
+        require(example_sizes(*declared.tensor).has_value(),
+                [&] { return "the file does not say with which sizes of " + declared.name + " it was exported"; });
+  const at::NoGradGuard no_gradient;
+  Checker(graph, true).check();
+}
+
+}  // namespace adjoin::program

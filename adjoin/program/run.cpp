@@ -1,0 +1,188 @@
+#include "adjoin/program/run.hpp"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+
+#include <utility>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/not_copied.hpp"
+#include "adjoin/program/fit.hpp"
+
+namespace adjoin::program {
+namespace {
+
+/// While it lives, operations of this thread run under autocast, or not.
+class AutocastMode : NotCopied {
+ public:
+  AutocastMode(at::DeviceType device, bool enabled, at::ScalarType type)
+      : device_(device),
+        was_enabled_(at::autocast::is_autocast_enabled(device)),
+        type_before_(at::autocast::get_autocast_dtype(device)),
+        was_cached_(at::autocast::is_autocast_cache_enabled()) {
+    at::autocast::set_autocast_enabled(device, enabled);
+    at::autocast::set_autocast_dtype(device, type);
+    // The cache of cast weights belongs to the process: when one worker clears it, the others lose their casts.
+    at::autocast::set_autocast_cache_enabled(false);
+  }
+  ~AutocastMode() {
+    at::autocast::set_autocast_enabled(device_, was_enabled_);
+    at::autocast::set_autocast_dtype(device_, type_before_);
+    at::autocast::set_autocast_cache_enabled(was_cached_);
+  }
+
+ private:
+  const at::DeviceType device_;
+  const bool was_enabled_;
+  const at::ScalarType type_before_;
+  const bool was_cached_;
+};
+
+const c10::IValue& at_slot(const Values& values, Slot slot) {
+  return values[static_cast<size_t>(slot)];
+}
+
+const at::Tensor& tensor_at(const Values& values, Slot slot) {
+  const c10::IValue& value = at_slot(values, slot);
+  require(value.isTensor(), "an argument is no tensor");
+  return value.toTensor();
+}
+
+c10::IValue argument_value(const Argument& argument, const Values& values, at::Device device) {
+  switch (argument.kind) {
+    case Argument::Kind::constant:
+      return argument.constant;
+    case Argument::Kind::device:
+      return device;
+    case Argument::Kind::value: {
+      const c10::IValue& value = at_slot(values, argument.slots[0]);
+      return argument.is_tensor && value.isScalar() ? c10::IValue(number_as_tensor(value)) : value;
+    }
+    case Argument::Kind::tensors: {
+      c10::List<at::Tensor> list;
+      list.reserve(argument.slots.size());
+      for (const Slot slot : argument.slots) list.push_back(tensor_at(values, slot));
+      return list;
+    }
+    case Argument::Kind::optional_tensors: {
+      c10::List<std::optional<at::Tensor>> list;
+      list.reserve(argument.slots.size());
+      for (const Slot slot : argument.slots)
+        list.push_back(slot == kNoSlot ? std::nullopt : std::optional(tensor_at(values, slot)));
+      return list;
+    }
+    case Argument::Kind::integers: {
+      c10::List<int64_t> list;
+      list.reserve(argument.slots.size());
+      for (size_t i = 0; i < argument.slots.size(); ++i) {
+        const Slot slot = argument.slots[i];
+        require(slot == kNoSlot || at_slot(values, slot).isInt(), "a size is no whole number");
+        list.push_back(slot == kNoSlot ? argument.integers[i] : at_slot(values, slot).toInt());
+      }
+      return list;
+    }
+  }
+  return {};
+}
+
+void keep_results(const Node& node, torch::jit::Stack& stack, Values& values) {
+  const auto keep = [&](size_t i, c10::IValue value) {
+    if (node.outputs[i] != kNoSlot) values[static_cast<size_t>(node.outputs[i])] = std::move(value);
+  };
+  if (node.gives_list) {
+    require(stack.size() == 1 && stack[0].isTensorList(), "the operator gives no list of tensors");
+    const auto list = stack[0].toTensorList();
+    require(list.size() == node.outputs.size(), [&] {
+      return "the operator gives " + std::to_string(list.size()) + " tensors, expected " +
+             std::to_string(node.outputs.size());
+    });
+    for (size_t i = 0; i < list.size(); ++i) keep(i, at::Tensor(list[i]));
+    return;
+  }
+  require(stack.size() >= node.outputs.size(), "the operator gives fewer results than the graph says");
+  for (size_t i = 0; i < node.outputs.size(); ++i) keep(i, std::move(stack[i]));
+}
+
+void run_body(const Node& node, torch::jit::Stack& stack, at::Device device) {
+  const Graph& body = *node.body;
+  Values values(body.values.size());
+  for (size_t i = 0; i < stack.size(); ++i)
+    if (body.inputs[i] != kNoSlot) values[static_cast<size_t>(body.inputs[i])] = std::move(stack[i]);
+  stack.clear();
+  if (node.kind == Node::Kind::grad_mode) {
+    const at::AutoGradMode mode(node.enabled);
+    run(body, values, device);
+  } else {
+    const AutocastMode mode(device.type(), node.enabled, node.type);
+    run(body, values, device);
+  }
+  for (const Argument& output : body.outputs) stack.push_back(output_value(output, values));
+}
+
+void run_node(const Node& node, torch::jit::Stack& stack, at::Device device) {
+  switch (node.kind) {
+    case Node::Kind::call:
+      node.handle->callBoxed(&stack);
+      break;
+    case Node::Kind::size:
+    case Node::Kind::numbers: {
+      c10::IValue result = run_numbers(node, stack);
+      stack.clear();
+      stack.push_back(std::move(result));
+      break;
+    }
+    case Node::Kind::check:
+      require(!(stack[0].isBool() && !stack[0].toBool()), [&] {
+        return "the program checks its sizes and refuses them: " + (stack[1].isString() ? stack[1].toStringRef() : "");
+      });
+      stack.clear();
+      break;
+    default:
+      run_body(node, stack, device);
+  }
+}
+
+}  // namespace
+
+std::string first_line_of(const std::exception& error) {
+  const auto* of_libtorch = dynamic_cast<const c10::Error*>(&error);
+  const std::string text = of_libtorch != nullptr ? of_libtorch->what_without_backtrace() : error.what();
+  return text.substr(0, text.find('\n'));
+}
+
+void push_arguments(const Node& node, const Values& values, at::Device device, torch::jit::Stack& stack) {
+  for (const Argument& argument : node.arguments) stack.push_back(argument_value(argument, values, device));
+}
+
+c10::IValue run_numbers(const Node& node, const torch::jit::Stack& stack) {
+  if (node.kind == Node::Kind::numbers) return node.function(stack);
+  require(stack[0].isTensor(), "an argument is no tensor");
+  const at::Tensor& x = stack[0].toTensor();
+  if (node.target == "aten.sym_numel") return x.numel();
+  if (node.target == "aten.sym_storage_offset") return x.storage_offset();
+  require(stack.size() == 2 && stack[1].isInt(), "expected the number of a dim");
+  return node.target == "aten.sym_stride.int" ? x.stride(stack[1].toInt()) : x.size(stack[1].toInt());
+}
+
+void run(const Graph& graph, Values& values, at::Device device) {
+  torch::jit::Stack stack;
+  for (const Node& node : graph.nodes) {
+    try {
+      stack.clear();
+      push_arguments(node, values, device, stack);
+      run_node(node, stack, device);
+      keep_results(node, stack, values);
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      throw Error(node.where() + ": " + first_line_of(error));
+    }
+    for (const Slot slot : node.last_used) values[static_cast<size_t>(slot)] = {};
+  }
+}
+
+c10::IValue output_value(const Argument& output, const Values& values) {
+  return output.kind == Argument::Kind::value ? at_slot(values, output.slots[0]) : output.constant;
+}
+
+}  // namespace adjoin::program

@@ -1,0 +1,64 @@
+// A network that Python exported (exported_program.py), trained on many workers, as docs/programs.md shows: batches are cut over "dp",
+// and where the ranks are even in number its weights over "tp". What it has learned goes back to Python.
+
+#include <ATen/ATen.h>
+#include <torch/optim/adamw.h>
+
+#include <CLI/App.hpp>
+
+#include "adjoin/data/sampler.hpp"
+#include "adjoin/parallel/distribute.hpp"
+#include "adjoin/program/program.hpp"
+#include "adjoin/program/save_state.hpp"
+#include "examples/support/digits.hpp"
+
+using namespace adjoin;
+
+namespace {
+
+void learn_digits(const Communicator& world, const example::DigitsOptions& options, const std::string& file,
+                  const std::string& out, example::Report& report) {
+  const auto [train, test] = example::read_digits(options);
+  data::Sampler sampler({.samples = train.size(), .batch = example::kDigitsOfStep, .seed = 1});
+  std::vector<double> losses;
+
+  const auto net = program::load_program(file);
+  const int tp = world.size() % 2 == 0 ? 2 : 1;
+  const Grid grid(world, {{"dp", world.size() / tp}, {"tp", tp}});
+  auto model = parallel::distribute(
+      net, grid,
+      {.weights = {{"1.*", "outputs over tp"}, {"4.weight", "inputs over tp"}}, .inputs = {"samples over dp"}});
+  torch::optim::AdamW optimizer(net->parameters(), torch::optim::AdamWOptions(2e-3));
+  for (int64_t step = 0; step < example::steps_of(options); ++step) {
+    const example::Digits batch = train.chosen(sampler.next());  // the whole one, on every rank
+    const at::Tensor scores = model.forward({.seed = 1, .number = step}, batch.pictures);
+    const at::Tensor loss = at::cross_entropy_loss(scores, batch.labels);
+    optimizer.zero_grad();
+    loss.backward();
+    optimizer.step();
+    losses.push_back(loss.item<double>());
+    if (step % 100 == 0) report.line("step %4ld  loss %.4f", static_cast<long>(step), losses.back());
+  }
+  if (!out.empty()) program::save_state(*net, out);
+
+  const at::NoGradGuard no_gradient;
+  net->eval();
+  const at::Tensor scores = model.forward({}, test.pictures);
+  const at::Tensor right = scores.argmax(1).eq(test.labels);
+  example::report_outcome(report, right.to(at::kDouble).mean().item<double>(), test, losses);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string file, out;
+  return example::run_on_digits(
+      argc, argv, "A network from Python, trained on MNIST's digits.",
+      [&](const Communicator& world, const example::DigitsOptions& options, example::Report& report) {
+        learn_digits(world, options, file, out, report);
+      },
+      [&](CLI::App& app) {
+        app.add_option("--program", file, "File that exported_program.py wrote, in float64")->required();
+        app.add_option("--out", out, "Safetensors file for the weights that it has learned");
+      });
+}
