@@ -12,7 +12,8 @@ namespace adjoin {
 namespace {
 
 std::string elements_text(const CallRecord& call, std::span<const int64_t> counts, std::span<const int64_t> received) {
-  const std::string type(name(call.type));
+  const std::string_view moved = call.moved_type;
+  const std::string type = (moved.empty() ? "" : std::string(moved) + " as ") + std::string(name(call.type));
   const std::string place = call.device == Device() ? "" : " on " + text(call.device);
   if (!received.empty()) return type + ", sends {" + joined(counts) + "}, receives {" + joined(received) + "}" + place;
   return type + " x " + (counts.empty() ? std::to_string(call.count) : "{" + joined(counts) + "}") + place;
@@ -40,6 +41,7 @@ void CallRecord::note(const Call& call) {
   name = call.name;
   algorithm = call.algorithm;
   type = given.type;
+  moved_type = call.moved_type;
   device = given.device;
   meeting = call.meeting;
   count = given.count;
@@ -50,10 +52,14 @@ void CallRecord::note(const Call& call) {
     (message->is_send() ? to : from) = message->peer;
     tag = message->tag;
   }
-  line = call.where.line();
   exchanged = 0;
   reduction = call.reduction;
-  file = file_of(call.where);
+  note(call.where);
+}
+
+void CallRecord::note(const Where& where) {
+  line = where.line();
+  file = file_of(where);
 }
 
 void CallRecord::note_in_world(const Call& call) {
@@ -86,7 +92,7 @@ std::string describe(const CallRecord& call, const std::string& group, std::span
   if (const auto reduction = call.reduction_name(); !reduction.empty()) parts.emplace_back(reduction);
   if (call.name != "barrier" && call.name != "subset") parts.push_back(elements_text(call, counts, receive_counts));
   return std::string(call.name) + " #" + std::to_string(call.number) + group +
-         (parts.empty() ? "" : " (" + joined(parts) + ")") + " at " + call.where();
+         (parts.empty() ? "" : " (" + joined(parts) + ")") + (call.file.empty() ? "" : " at " + call.where());
 }
 
 std::string describe(const Call& call) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "adjoin/base/copying.hpp"
+#include "adjoin/base/process_owner.hpp"
 #include "adjoin/comm/contract/backend.hpp"
 #include "adjoin/comm/host/group.hpp"
 
@@ -30,12 +31,14 @@ class HostBackend : public Backend {
 
  protected:
   HostBackend(std::shared_ptr<host::Group> group, int rank);
+  /// begin() for messages of any kind, into memory that the peers reach: whoever posts a message second copies it, so each is
+  /// done as soon as both sides have posted it. A receive's peer may be -1: any rank.
+  class PostedMessages;
+  std::unique_ptr<PostedMessages> begin_messages(const Call& call);
   /// The waiter of the thread that calls.
   virtual host::Waiter& waiter() = 0;
 
  private:
-  class PostedSends;
-
   // Each rank's share of a collective, between meeting all ranks and finishing; where it is small, the inputs of the ranks that
   // give something have travelled with their calls, and it is not finished.
   void broadcast(const Call& call, bool is_small);
@@ -64,7 +67,8 @@ class HostBackend : public Backend {
   void give_to_all(const void* from, int64_t start, int64_t first, int64_t count, ElementType type, Copy copy);
 
   /// Posts all messages, with copies of data that peers could not read. The copies must live as long as the postings.
-  [[nodiscard]] host::Room post_all(std::span<const Message> messages, const Call& call, host::Postings& postings);
+  [[nodiscard]] host::Room post_all(std::span<const Message> messages, const Call& call, host::Postings& postings,
+                                    bool are_begun = false);
   void post(host::Posting& mine);
   /// False where a peer has matched it and is about to finish it.
   bool take_back(host::Posting& posting);
@@ -78,6 +82,23 @@ class HostBackend : public Backend {
   std::vector<void*> outputs_;
   std::array<std::pmr::vector<int64_t>, 2> counts_;  // shown in the latest two calls
   host::Postings postings_;
+};
+
+/// What peers read of messages that were begun. An exchange has it on its stack.
+class HostBackend::PostedMessages final : public Pending {
+ public:
+  PostedMessages(std::shared_ptr<HostBackend> backend, const Call& call);
+  ~PostedMessages() override;
+  void wait() override { backend_->wait_for(postings_); }
+  bool done() override { return postings_.pending().left.load() == 0; }
+  /// The other rank of the first message.
+  int peer() const { return postings_.all()[0].message.peer; }
+
+ private:
+  const ProcessOwner process_;
+  const std::shared_ptr<HostBackend> backend_;
+  host::Postings postings_;
+  const host::Room copies_;
 };
 
 }  // namespace adjoin

@@ -75,7 +75,7 @@ void HostBackend::run_in_place(const Call& call) {
   std::swap(counts_[0], counts_[1]);
   small ? group_->meet(waiter(), rank_, sequence_) : group_->meet_to_work(waiter(), rank_, sequence_);
   if (const Own own = kOwn[static_cast<size_t>(*call.collective)]) (this->*own)(call, small);
-  if (!small) group_->finish(rank_, sequence_);
+  if (!small) group_->finish(waiter(), rank_, sequence_);
 }
 
 void HostBackend::run_staged(const Call& call) {
