@@ -84,7 +84,8 @@ void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool) {
   try {
     barrier(waits)->wait();
   } catch (const c10::DistBackendError& error) {
-    C10_THROW_ERROR(DistBackendError, std::string("monitoredBarrier: ") + error.what_without_backtrace());
+    const std::string own = std::to_string(identity_.world_ranks[static_cast<size_t>(getRank())]);
+    C10_THROW_ERROR(DistBackendError, "Rank " + own + " timed out in monitoredBarrier: " + error.what_without_backtrace());
   }
 }
 

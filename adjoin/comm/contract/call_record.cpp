@@ -12,8 +12,7 @@ namespace adjoin {
 namespace {
 
 std::string elements_text(const CallRecord& call, std::span<const int64_t> counts, std::span<const int64_t> received) {
-  const std::string_view moved = call.moved_type;
-  const std::string type = (moved.empty() ? "" : std::string(moved) + " as ") + std::string(name(call.type));
+  const std::string type(name(call.type));
   const std::string place = call.device == Device() ? "" : " on " + text(call.device);
   if (!received.empty()) return type + ", sends {" + joined(counts) + "}, receives {" + joined(received) + "}" + place;
   return type + " x " + (counts.empty() ? std::to_string(call.count) : "{" + joined(counts) + "}") + place;
@@ -39,9 +38,8 @@ void CallRecord::note(const Call& call) {
   const ConstBuffer given = call.elements();
   kind = call.collective ? Kind::collective : call.messages.empty() ? Kind::other : Kind::messages;
   name = call.name;
-  algorithm = call.algorithm;
+  algorithm = call.algorithm.empty() ? call.moved_type : call.algorithm;
   type = given.type;
-  moved_type = call.moved_type;
   device = given.device;
   meeting = call.meeting;
   count = given.count;

@@ -16,9 +16,9 @@ namespace adjoin {
 struct CallRecord {
   enum class Kind : uint8_t { other, collective, messages, wait };
   Kind kind = Kind::other;
-  FixedText<15> name{}, algorithm{};  // "all_reduce", and "wait" for a wait; "" for the backend's own algorithm
+  FixedText<15> name{}, algorithm{};  // "all_reduce", and "wait" for a wait; "" for the backend's own
+                                      // algorithm, where it is Call::moved_type
   ElementType type = ElementType::float32;
-  FixedText<12> moved_type{};  // Call::moved_type
   uint64_t group = 0;  // GroupIdentity::id; 0 is the world; also 0 in a wait for an asynchronous operation
   uint64_t number = 0, meeting = 0;  // Call::sequence, Call::meeting
   uint64_t place = 0;                // number among all calls of its rank, from 1, where these are counted
