@@ -222,6 +222,7 @@ void Group::finish(Waiter& waiter, int rank, uint64_t sequence) {
     const auto has_finished = [&] { return progress(peer).finished.load() >= sequence; };
     // Peers that have come to the call are working: there can be no deadlock here.
     if (Parking::wait_briefly(world_->patience(), has_finished)) continue;
+    note_place(waiter, rank, sequence);
     const auto needs = [&] { return std::vector<int>{world_rank(peer)}; };
     const auto text = [&] { return text_of(rank, sequence) + name(); };
     waiter.sleep_through(parking_, {.is_over = has_finished, .needs = std::ref(needs), .describe = std::ref(text)});

@@ -140,14 +140,14 @@ class GroupWaiter::Look {
     std::vector<diagnosis::Line> lines;
     for (const auto& [rank, member] : world_.members_) {
       const ProcessNotice& process = notice_of(static_cast<int>(member.place.own));
-      bool is_shown = false;
+      bool is_shown = world_.has_died(rank);
+      if (is_shown) lines.push_back({rank, world_.has_left(rank) ? "has returned" : "has died"});
       for (const AgentNotice& agent : process.agents) {
-        if (agent.state.load() != State::waits) continue;
+        if (agent.state.load() != State::waits || world_.has_died(rank)) continue;
         is_shown = true;
         lines.push_back({rank, std::string(std::string_view(agent.call)) + waits_for(agent)});
       }
-      if (!is_shown)
-        lines.push_back({rank, world_.has_left(rank) ? "has returned" : world_.has_died(rank) ? "has died" : "computes"});
+      if (!is_shown) lines.push_back({rank, world_.has_left(rank) ? "has returned" : "computes"});
     }
     return headline + diagnosis::list_of(lines);
   }
