@@ -11,8 +11,10 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-PRELOADED = ["torch", "torch.distributed", "adjoin", "ranks"]
+PRELOADED = ["torch", "adjoin", "numpy", "transformers", "torch._dynamo", "torch.distributed.algorithms.join", "torch.distributed.checkpoint",
+             "torch.distributed.fsdp", "torch.distributed.optim", "torch.distributed.pipelining", "torch.distributed.tensor.parallel", "ranks"]
 alone = unittest.skipIf("OMPI_COMM_WORLD_SIZE" in os.environ or "PMI_RANK" in os.environ, "starts its own processes")
+SCALE = int(os.environ.get("ADJOIN_TEST_SCALE", 1))
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(PRELOADED)
 

@@ -3,7 +3,7 @@ import unittest
 
 import torch
 import torch.distributed as dist
-from ranks import alone, error_of, on_both, on_ranks
+from ranks import SCALE, alone, error_of, on_both, on_ranks
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 INTEGERS = (torch.uint8, torch.int8, torch.int32, torch.int64)
@@ -247,7 +247,7 @@ class Collectives(unittest.TestCase):
                 self.assertIn(says, error)
 
     def test_random_programs_are_gloos(self):
-        for seed in range(6):
+        for seed in range(6 * SCALE):
             with self.subTest(seed=seed):
                 self.compare(random_program, 2 + seed % 3, (seed,))
 

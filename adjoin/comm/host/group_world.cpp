@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
@@ -132,7 +133,11 @@ class GroupWaiter::Look {
     for (const int rank : needs_)
       if (world_.has_left(rank) && !waiting_.is_over())
         return report("rank " + std::to_string(rank) + " has returned, and this rank waits for it");
-    return is_deadlock() && !waiting_.is_over() ? report("deadlock: these calls can never end") : "";
+    if (!is_deadlock() || waiting_.is_over()) return "";
+    const std::string text = report("deadlock: these calls can never end");
+    // Those that wait in other groups find the same meanwhile, and not only that this rank has gone.
+    std::this_thread::sleep_for(2 * kLookEvery);
+    return text;
   }
 
   /// The headline and what each rank of the group is doing.
