@@ -27,7 +27,7 @@ ProcessGroup::ProcessGroup(const c10::intrusive_ptr<c10d::Store>& store, int ran
     : Backend(rank, static_cast<int>(world_ranks.size())), options_(c10::make_intrusive<Options>(timeout)) {
   identity_ = {.id = hash_of(std::span<const int>(world_ranks)), .world_ranks = world_ranks};
   run_translated([&] {
-    StoreMeeting meeting(store, rank, getSize(), timeout);
+    StoreMeeting meeting(store, rank, getSize(), timeout, [&] { return host::GroupWorld::who_died(identity_.world_ranks); });
     group_ = host::GroupWorld::meet(meeting, std::move(world_ranks), world_size);
     member_ = std::make_shared<Member>(group_, rank);
     member_->set_timeout(timeout);

@@ -68,6 +68,7 @@ void StoreMeeting::await(int step) {
 }
 
 void StoreMeeting::check_peers() {
+  if (const std::string text = who_died_(); !text.empty()) throw CommunicationError(text + " while a group was made");
   for (size_t rank = 0; rank < processes_.size(); ++rank) {
     const Process& peer = processes_[rank];
     if (peer.host != processes_[static_cast<size_t>(rank_)].host) continue;

@@ -3,6 +3,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,9 +14,10 @@ namespace adjoin::c10d_backend {
 /// Processes that meet by a Store of torch.distributed. Its keys are removed again.
 class StoreMeeting final : public host::Meeting {
  public:
-  /// The store is for these ranks alone.
-  StoreMeeting(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::chrono::milliseconds timeout)
-      : store_(std::move(store)), rank_(rank), size_(size), timeout_(timeout) {}
+  /// The store is for these ranks alone. `who_died` says which of them is known to have died; "" where none is.
+  StoreMeeting(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::chrono::milliseconds timeout,
+               std::function<std::string()> who_died)
+      : store_(std::move(store)), rank_(rank), size_(size), timeout_(timeout), who_died_(std::move(who_died)) {}
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -36,6 +38,7 @@ class StoreMeeting final : public host::Meeting {
   const c10::intrusive_ptr<c10d::Store> store_;
   const int rank_, size_;
   const std::chrono::milliseconds timeout_;
+  const std::function<std::string()> who_died_;
   int step_ = 0;
   std::vector<Process> processes_;  // empty before the first exchange
 };

@@ -50,7 +50,8 @@ int Group::releases(const void* memory) {
   return static_cast<const Head*>(memory)->releases.load();
 }
 
-uint64_t Group::publish(int rank, const Call& call, int64_t small_bytes, std::pmr::vector<int64_t>& room) {
+uint64_t Group::publish(int rank, const Call& call, int64_t small_bytes, std::pmr::vector<int64_t>& room,
+                        bool needs_pieces) {
   if (world_->aborted()) world_->throw_aborted();
   const uint64_t sequence = ++progress(rank).calls;
   Place& mine = place(rank, sequence);
@@ -61,6 +62,7 @@ uint64_t Group::publish(int rank, const Call& call, int64_t small_bytes, std::pm
   shown.counts = call.counts.data();
   shown.receive_counts = call.receive_counts.data();
   shown.call = &call;
+  shown.needs_pieces = needs_pieces;
   if (world_->is_of_processes()) {
     room.assign(call.counts.begin(), call.counts.end());
     room.insert(room.end(), call.receive_counts.begin(), call.receive_counts.end());

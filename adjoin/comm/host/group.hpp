@@ -21,6 +21,7 @@ struct PublishedCall {
   const void* in = nullptr;
   void* out = nullptr;
   const int64_t *counts = nullptr, *receive_counts = nullptr;
+  bool needs_pieces = false;   // it has memory that its peers do not reach
   const Call* call = nullptr;  // set between threads
   CallRecord record;           // set between processes
   std::atomic<bool> has_place = true;  // false until the record says where the call was made
@@ -56,7 +57,8 @@ class Group {
 
   /// Shows the rank's next call to its peers, and returns its number, from 1. With `small_bytes` > 0, that many bytes of its
   /// input travel with it. A process copies its counts to `room`, which must stay unchanged until its next call but one.
-  uint64_t publish(int rank, const Call& call, int64_t small_bytes, std::pmr::vector<int64_t>& room);
+  uint64_t publish(int rank, const Call& call, int64_t small_bytes, std::pmr::vector<int64_t>& room,
+                   bool needs_pieces = false);
   /// Waits until all ranks have published their calls, and checks that they agree.
   void meet(Waiter& waiter, int rank, uint64_t sequence);
   /// The same; what follows until finish() cannot be interrupted, as peers work on each other's memory.

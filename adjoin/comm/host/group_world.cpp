@@ -1,6 +1,7 @@
 #include "adjoin/comm/host/group_world.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <set>
 #include <thread>
 #include <utility>
@@ -29,6 +30,12 @@ struct Introduction {
   SharedMemory::Place place;
   int64_t pid = 0, start = 0;
 };
+
+std::mutex worlds_mutex;
+std::vector<std::weak_ptr<GroupWorld>>& worlds() {  // of this process
+  static auto& all = *new std::vector<std::weak_ptr<GroupWorld>>;
+  return all;
+}
 
 void make_memory(int world_rank) {
   if (!SharedMemory::current()) {
@@ -73,7 +80,23 @@ std::shared_ptr<Group> GroupWorld::meet(Meeting& meeting, std::vector<int> world
   world->ending_ = &group->ending();
   world->aborted_ = &group->ending().has_ended;
   if (patience.spins > 0) world->placement_ = ThreadCores(group->cores());
+  const std::lock_guard lock(worlds_mutex);
+  std::erase_if(worlds(), [](const auto& other) { return other.expired(); });
+  worlds().push_back(world);
   return group;
+}
+
+std::string GroupWorld::who_died(std::span<const int> world_ranks) {
+  const std::lock_guard lock(worlds_mutex);
+  for (const auto& weak : worlds())
+    if (const auto world = weak.lock())
+      for (const int rank : world_ranks)
+        if (world->members_.contains(rank) && world->has_died(rank)) return world->name_of_process(rank) + " has died";
+  return "";
+}
+
+std::string GroupWorld::name_of_process(int world_rank) const {
+  return "rank " + std::to_string(world_rank) + " (process " + std::to_string(member(world_rank).pid) + ")";
 }
 
 void GroupWorld::end(const std::string& diagnosis) noexcept {
@@ -120,14 +143,13 @@ class GroupWaiter::Look {
   std::string why_never(bool is_interruptible) {
     note_needs();
     shows_.notice().beats.fetch_add(1);
-    for (const auto& [rank, member] : world_.members_) {
+    for (const auto& [rank, _] : world_.members_) {
       const bool is_needed = needs_.empty() || std::ranges::count(needs_, rank) > 0;
       if (!is_needed || !world_.has_died(rank)) continue;
       if (waiting_.is_over()) return "";
       const bool has_returned = world_.has_left(rank);
       if (has_returned && needs_.empty()) continue;
-      return report("rank " + std::to_string(rank) + " (process " + std::to_string(member.pid) + ") " +
-                    (has_returned ? "has returned" : "has died"));
+      return report(world_.name_of_process(rank) + (has_returned ? " has returned" : " has died"));
     }
     if (!is_interruptible) return "";
     for (const int rank : needs_)

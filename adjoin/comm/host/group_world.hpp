@@ -24,6 +24,9 @@ class GroupWorld final : public SharedWorld {
   /// Throws: CommunicationError where they cannot share memory, on all ranks the same text
   static std::shared_ptr<Group> meet(Meeting& meeting, std::vector<int> world_ranks, int world_size);
 
+  /// "rank 1 (process 17) has died" of one of these ranks of the world with which this process has a group; "" of none.
+  static std::string who_died(std::span<const int> world_ranks);
+
   void end(const std::string& diagnosis) noexcept override;
   bool has_left(int world_rank) const override;
   bool has_died(int world_rank) const override;
@@ -41,6 +44,7 @@ class GroupWorld final : public SharedWorld {
 
   using SharedWorld::SharedWorld;
   std::string reason_of_end() const override { return std::string(std::string_view(ending_->text)); }
+  std::string name_of_process(int world_rank) const;
   const Member& member(int world_rank) const { return members_.at(world_rank); }
 
   std::map<int, Member> members_;  // by rank in the world

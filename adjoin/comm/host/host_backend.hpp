@@ -3,6 +3,7 @@
 #include <array>
 #include <memory>
 #include <memory_resource>
+#include <optional>
 #include <vector>
 
 #include "adjoin/base/copying.hpp"
@@ -50,21 +51,26 @@ class HostBackend : public Backend {
   void reduce_scatter(const Call& call, bool is_small);
   void all_to_all(const Call& call, bool is_small);
   /// Publishes the collective, meets all ranks, does its share, and finishes.
-  void run_in_place(const Call& call);
-  /// The same for memory that peers do not reach.
+  /// `shown` is what the peers see: it differs from `call` in the memory that they do not reach. Where any rank needs pieces, all
+  /// go on to run_in_pieces instead of doing their share.
+  void run_in_place(const Call& shown, const Call& call, bool needs_pieces);
+  /// The same for memory that peers may not reach.
   void run_staged(const Call& call);
+  void run_in_pieces(const Call& call);
+  void run_piece(const Call& piece);
 
   /// Whether each rank's input travels with its call.
   bool is_small(const Call& call) const;
   const host::PublishedCall& call_of(int rank) const { return group_->call_of(rank, sequence_); }
-  /// The address of each rank's input and output, plus `offset` bytes.
-  const std::vector<const void*>& inputs(int64_t offset);
-  const std::vector<void*>& outputs(int64_t offset);
+  void* output_of(const Call& call, int peer) const { return peer == rank_ ? call.out.data : call_of(peer).out; }
+  /// The address of each rank's input and output, plus `offset` bytes; those of this rank are the call's.
+  const std::vector<const void*>& inputs(const Call& call, int64_t offset);
+  const std::vector<void*>& outputs(const Call& call, int64_t offset);
 
   /// Copies the blocks that travelled with the ranks' calls to their places in this rank's output.
   void collect(const Call& call) const;
   /// Copies elements [first, first + count) of the outputs into every rank's output; `from` holds them from element `start` on.
-  void give_to_all(const void* from, int64_t start, int64_t first, int64_t count, ElementType type, Copy copy);
+  void give_to_all(const Call& call, const void* from, int64_t start, int64_t first, int64_t count, Copy copy);
 
   /// Posts all messages, with copies of data that peers could not read. The copies must live as long as the postings.
   [[nodiscard]] host::Room post_all(std::span<const Message> messages, const Call& call, host::Postings& postings,
@@ -82,6 +88,7 @@ class HostBackend : public Backend {
   std::vector<void*> outputs_;
   std::array<std::pmr::vector<int64_t>, 2> counts_;  // shown in the latest two calls
   host::Postings postings_;
+  std::optional<host::Room> stage_;  // made when first needed
 };
 
 /// What peers read of messages that were begun. An exchange has it on its stack.
