@@ -71,12 +71,20 @@ def uneven(rank):
 
 def odd_memory(rank):
     """Views without contiguous elements, tensors that the peers do not reach, and neighbours of the results, which stay."""
+    import mmap
+
     import numpy
 
-    given = []
-    for n in (4, 3000):
+    apart, used, given = mmap.mmap(-1, (rank + 1) << 27), 0, []  # it begins where the other process has nothing, or its own
+
+    def foreign(n):
+        nonlocal used
+        used += 8 * n
+        return torch.frombuffer(apart, dtype=torch.float32, offset=used - 8 * n, count=2 * n).view(n, 2).zero_()
+
+    for n in (4, 3000, 100_000):
         makers = {"transposed": lambda: torch.zeros(2, n).t(), "stepped": lambda: torch.zeros(2 * n, 2)[::2], "own": lambda: torch.zeros(n, 2),
-                  "of numpy": lambda: torch.from_numpy(numpy.zeros((n, 2))).float(), "foreign": lambda: torch.from_numpy(numpy.zeros((n, 2), "float32"))}
+                  "of numpy": lambda: torch.from_numpy(numpy.zeros((n, 2))).float(), "foreign": lambda: foreign(n)}
         for make in makers.values():
             if dist.get_backend() == "gloo":  # which reads and writes beside the elements of a view
                 make = makers["own"]
@@ -104,6 +112,7 @@ def odd_memory(rank):
             else:
                 dist.all_reduce(around[:, 2:4])
             given.append([around])
+    given.append([torch.frombuffer(apart, dtype=torch.uint8)[1 << 26 : 1 << 27].count_nonzero()])
     return given
 
 

@@ -159,7 +159,7 @@ void HostBackend::run_piece(const Call& piece) {
   Call shown = piece;
   if (stages_in) copy_others(stage_->at(0), piece.in.data);
   if (stages_in) shown.in.data = stage_->at(0);
-  if (stages_out) shown.out.data = stage_->at(0);
+  if (stages_out || (stages_in && c == C::broadcast)) shown.out.data = stage_->at(0);  // both are one there
   run_in_place(shown, piece, /*needs_pieces=*/false);
   if (stages_out) copy_others(piece.out.data, stage_->at(0));
 }
