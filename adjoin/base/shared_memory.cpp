@@ -110,10 +110,7 @@ std::unique_ptr<SharedMemory> SharedMemory::at(uintptr_t place, int processes) {
 }
 
 SharedMemory::SharedMemory(uintptr_t begin, size_t bytes_of_part, int processes)
-    : begin_(begin),
-      bytes_of_part_(bytes_of_part),
-      processes_(processes),
-      attached_(static_cast<size_t>(processes)) {}
+    : begin_(begin), bytes_of_part_(bytes_of_part), processes_(processes), attached_(static_cast<size_t>(processes)) {}
 
 SharedMemory::~SharedMemory() {
   if (number_holder_ >= 0) ::close(number_holder_);
@@ -137,8 +134,7 @@ void SharedMemory::attach(std::span<const SharedFile::Address> parts) {
 }
 
 void SharedMemory::attach(const Place& other, const std::string& what) {
-  if (other.begin != begin_ || other.processes != processes_)
-    throw CommunicationError(what + " is at other addresses");
+  if (other.begin != begin_ || other.processes != processes_) throw CommunicationError(what + " is at other addresses");
   SharedFile::Address& there = attached_[static_cast<size_t>(other.own)];
   if (there.token == other.part.token) return;
   if (other.own == own_) throw CommunicationError(what + " has the number of this process: another network namespace?");

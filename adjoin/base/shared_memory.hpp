@@ -105,8 +105,8 @@ class SharedMemory {
   const size_t bytes_of_part_;
   const int processes_;
   int own_ = 0;
-  std::optional<SharedFile> file_;  // of the own part; none in the child of a fork
-  int number_holder_ = -1;          // a socket whose name keeps the number of the own part
+  std::optional<SharedFile> file_;             // of the own part; none in the child of a fork
+  int number_holder_ = -1;                     // a socket whose name keeps the number of the own part
   std::vector<SharedFile::Address> attached_;  // of each process
   std::optional<BlockHeap> heap_;
   Resource resource_{*this};

@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -18,10 +19,12 @@ std::vector<std::string>& inner_folders() {
   return folders;
 }
 
-/// The same text for as long as the process lives.
+/// The same text for as long as the process lives. The interpreter's lock guards it.
 const char* kept_name(const char* file) {
   static auto& names = *new std::set<std::string>;
-  return names.insert(file).first->c_str();
+  static const char* latest = "";
+  if (std::strcmp(latest, file) != 0) latest = names.insert(file).first->c_str();
+  return latest;
 }
 
 }  // namespace

@@ -36,8 +36,8 @@ void check_list(const char* what, const Tensors& list, int size, at::ScalarType 
 void check_total(const char* what, const Tensor& whole, const Tensor& part, int size) {
   TORCH_CHECK_VALUE(whole.scalar_type() == part.scalar_type(), "adjoin: ", what, " takes tensors of one type, got ",
                     whole.scalar_type(), " and ", part.scalar_type());
-  TORCH_CHECK_VALUE(whole.numel() == part.numel() * size, "adjoin: ", what, " takes ", size, " times as many elements as ",
-                    part.numel(), ", got ", whole.numel());
+  TORCH_CHECK_VALUE(whole.numel() == part.numel() * size, "adjoin: ", what, " takes ", size,
+                    " times as many elements as ", part.numel(), ", got ", whole.numel());
 }
 
 void check_root(int64_t root, int size) {
@@ -155,8 +155,7 @@ WorkPtr ProcessGroup::broadcast(Tensors& tensors, const c10d::BroadcastOptions& 
   return run(OpType::BROADCAST, "adjoin:broadcast", tensors, tensors, options,
              [tensor = tensors[0], root = options.rootRank](const Turn& turn) {
                const Operand operand = Operand::in(tensor);
-               Call call =
-                   turn.call(Collective::broadcast, operand.buffer(), operand.buffer(), tensor.scalar_type());
+               Call call = turn.call(Collective::broadcast, operand.buffer(), operand.buffer(), tensor.scalar_type());
                call.root = static_cast<int>(root);
                turn.member.run_collective(call);
                if (turn.member.rank() != root) operand.give_back();
@@ -226,8 +225,8 @@ WorkPtr ProcessGroup::allgather_coalesced(std::vector<Tensors>& outs, Tensors& i
                     " ranks, got ", outs.size());
   Tensors all = ins;
   for (const Tensors& list : outs) {
-    TORCH_CHECK_VALUE(list.size() == ins.size(), "adjoin: all_gather takes lists of ", ins.size(), " tensors, got one of ",
-                      list.size());
+    TORCH_CHECK_VALUE(list.size() == ins.size(), "adjoin: all_gather takes lists of ", ins.size(),
+                      " tensors, got one of ", list.size());
     all.insert(all.end(), list.begin(), list.end());
   }
   check_tensors(all);
@@ -263,20 +262,20 @@ WorkPtr ProcessGroup::gather(std::vector<Tensors>& outs, Tensors& ins, const c10
   for (const Tensor& out : own)
     TORCH_CHECK_VALUE(out.numel() == ins[0].numel(), "adjoin: gather takes outputs of the input's ", ins[0].numel(),
                       " elements, got one of ", out.numel());
-  return run(OpType::GATHER, "adjoin:gather", ins, own, options,
-             [own, in = ins[0], root = options.rootRank](const Turn& turn) {
-               const Operand from = Operand::in(in);
-               const Counts counts(static_cast<size_t>(turn.member.size()), from.buffer().count);
-               Call call = turn.call(Collective::gather, from.buffer(), {nullptr, 0, from.buffer().type},
-                                     in.scalar_type());
-               call.counts = counts;
-               call.root = static_cast<int>(root);
-               if (own.empty()) return turn.member.run_collective(call);
-               const Flat to(own, /*with_elements=*/false);
-               call.out = buffer_of(to.whole);
-               turn.member.run_collective(call);
-               to.give_to(own);
-             });
+  return run(
+      OpType::GATHER, "adjoin:gather", ins, own, options,
+      [own, in = ins[0], root = options.rootRank](const Turn& turn) {
+        const Operand from = Operand::in(in);
+        const Counts counts(static_cast<size_t>(turn.member.size()), from.buffer().count);
+        Call call = turn.call(Collective::gather, from.buffer(), {nullptr, 0, from.buffer().type}, in.scalar_type());
+        call.counts = counts;
+        call.root = static_cast<int>(root);
+        if (own.empty()) return turn.member.run_collective(call);
+        const Flat to(own, /*with_elements=*/false);
+        call.out = buffer_of(to.whole);
+        turn.member.run_collective(call);
+        to.give_to(own);
+      });
 }
 
 WorkPtr ProcessGroup::scatter(Tensors& outs, std::vector<Tensors>& ins, const c10d::ScatterOptions& options) {
@@ -290,19 +289,19 @@ WorkPtr ProcessGroup::scatter(Tensors& outs, std::vector<Tensors>& ins, const c1
   for (const Tensor& in : own)
     TORCH_CHECK_VALUE(in.numel() == outs[0].numel(), "adjoin: scatter takes inputs of the output's ", outs[0].numel(),
                       " elements, got one of ", in.numel());
-  return run(OpType::SCATTER, "adjoin:scatter", own, outs, options,
-             [own, out = outs[0], root = options.rootRank](const Turn& turn) {
-               const Operand to = Operand::out(out);
-               const Counts counts(static_cast<size_t>(turn.member.size()), to.buffer().count);
-               Call call = turn.call(Collective::scatter, {nullptr, 0, to.buffer().type}, to.buffer(),
-                                     out.scalar_type());
-               call.counts = counts;
-               call.root = static_cast<int>(root);
-               const Tensor from = own.empty() ? Tensor() : Flat(own, /*with_elements=*/true).whole;
-               if (from.defined()) call.in = buffer_of(from);
-               turn.member.run_collective(call);
-               to.give_back();
-             });
+  return run(
+      OpType::SCATTER, "adjoin:scatter", own, outs, options,
+      [own, out = outs[0], root = options.rootRank](const Turn& turn) {
+        const Operand to = Operand::out(out);
+        const Counts counts(static_cast<size_t>(turn.member.size()), to.buffer().count);
+        Call call = turn.call(Collective::scatter, {nullptr, 0, to.buffer().type}, to.buffer(), out.scalar_type());
+        call.counts = counts;
+        call.root = static_cast<int>(root);
+        const Tensor from = own.empty() ? Tensor() : Flat(own, /*with_elements=*/true).whole;
+        if (from.defined()) call.in = buffer_of(from);
+        turn.member.run_collective(call);
+        to.give_back();
+      });
 }
 
 WorkPtr ProcessGroup::reduce_scatter(Tensors& outs, std::vector<Tensors>& ins,
@@ -320,8 +319,7 @@ WorkPtr ProcessGroup::reduce_scatter(Tensors& outs, std::vector<Tensors>& ins,
                const bool flips = flips_sign(op, out.scalar_type());
                const Flat from(ins, /*with_elements=*/true, flips);
                const Operand to = Operand::out(out, flips);
-               Call call =
-                   turn.call(Collective::reduce_scatter, buffer_of(from.whole), to.buffer(), out.scalar_type());
+               Call call = turn.call(Collective::reduce_scatter, buffer_of(from.whole), to.buffer(), out.scalar_type());
                call.counts = from.counts;
                call.reduction = reduction_of(op, out.scalar_type());
                turn.member.run_collective(call);
@@ -376,8 +374,7 @@ WorkPtr ProcessGroup::alltoall(Tensors& outs, Tensors& ins, const c10d::AllToAll
   check_list("all_to_all", outs, getSize(), ins[0].scalar_type());
   return run(OpType::ALLTOALL, "adjoin:all_to_all", ins, outs, options, [outs, ins](const Turn& turn) {
     const Flat from(ins, /*with_elements=*/true), to(outs, /*with_elements=*/false);
-    Call call =
-        turn.call(Collective::all_to_all, buffer_of(from.whole), buffer_of(to.whole), ins[0].scalar_type());
+    Call call = turn.call(Collective::all_to_all, buffer_of(from.whole), buffer_of(to.whole), ins[0].scalar_type());
     call.counts = from.counts;
     call.receive_counts = to.counts;
     turn.member.run_collective(call);

@@ -13,8 +13,8 @@ namespace adjoin::c10d_backend {
 /// How the elements of a tensor are seen as elements of a buffer.
 struct Unit {
   ElementType type;
-  int64_t per_element = 1;            // how many of `type` one element of the tensor is
-  std::string_view moved_type = {};   // the tensor's type, where it is another: Call::moved_type
+  int64_t per_element = 1;           // how many of `type` one element of the tensor is
+  std::string_view moved_type = {};  // the tensor's type, where it is another: Call::moved_type
 };
 Unit unit_of(at::ScalarType type);
 

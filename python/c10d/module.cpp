@@ -27,8 +27,9 @@ PYBIND11_MODULE(_c10d, m) {
         py::call_guard<py::gil_scoped_release>());
   m.def("set_inner_folders", &adjoin::c10d_backend::set_inner_folders);
   m.def("leave", &adjoin::host::GroupWorld::leave_host);
-  m.def("memory", [] { return reinterpret_cast<uintptr_t>(&SharedMemory::variable()); },
-        "Where this module keeps the memory that processes share, for another module of this process");
+  m.def(
+      "memory", [] { return reinterpret_cast<uintptr_t>(&SharedMemory::variable()); },
+      "Where this module keeps the memory that processes share, for another module of this process");
   m.def("is_shared", [](const at::Tensor& tensor) {
     return SharedMemory::current() != nullptr && SharedMemory::current()->holds(tensor.data_ptr());
   });

@@ -27,15 +27,17 @@ ProcessGroup::ProcessGroup(const c10::intrusive_ptr<c10d::Store>& store, int ran
     : Backend(rank, static_cast<int>(world_ranks.size())), options_(c10::make_intrusive<Options>(timeout)) {
   identity_ = {.id = hash_of(std::span<const int>(world_ranks)), .world_ranks = world_ranks};
   run_translated([&] {
-    StoreMeeting meeting(store, rank, getSize(), timeout, [&] { return host::GroupWorld::who_died(identity_.world_ranks); });
+    StoreMeeting meeting(store, rank, getSize(), timeout,
+                         [&] { return host::GroupWorld::who_died(identity_.world_ranks); });
     group_ = host::GroupWorld::meet(meeting, std::move(world_ranks), world_size);
     member_ = std::make_shared<Member>(group_, rank);
     member_->set_timeout(timeout);
     const Turn turn{*member_, identity_, Where(), 0};
-    member_->run_collective(turn.call(Collective::barrier, {}, {}, at::kFloat));  // then nobody reads the store any more
+    member_->run_collective(
+        turn.call(Collective::barrier, {}, {}, at::kFloat));  // then nobody reads the store any more
     meeting.end();
   });
-  queue_ = std::make_unique<Queue>();
+  queue_ = std::make_shared<Queue>();
   init();
 }
 
@@ -45,7 +47,7 @@ void ProcessGroup::abort() {
 
 void ProcessGroup::shutdown() {
   if (!group_ || !process_.is_here()) return;
-  queue_.reset();
+  queue_->stop();
   group_->leave_for_good(getRank());
   member_.reset();
   group_.reset();
@@ -73,9 +75,8 @@ void ProcessGroup::check_usable() const {
 }
 
 WorkPtr ProcessGroup::barrier(const c10d::BarrierOptions& options) {
-  return run(c10d::OpType::BARRIER, "adjoin:barrier", {}, {}, options, [](const Turn& turn) {
-    turn.member.run_collective(turn.call(Collective::barrier, {}, {}, at::kFloat));
-  });
+  return run(c10d::OpType::BARRIER, "adjoin:barrier", {}, {}, options,
+             [](const Turn& turn) { turn.member.run_collective(turn.call(Collective::barrier, {}, {}, at::kFloat)); });
 }
 
 void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool) {
@@ -85,7 +86,8 @@ void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool) {
     barrier(waits)->wait();
   } catch (const c10::DistBackendError& error) {
     const std::string own = std::to_string(identity_.world_ranks[static_cast<size_t>(getRank())]);
-    C10_THROW_ERROR(DistBackendError, "Rank " + own + " timed out in monitoredBarrier: " + error.what_without_backtrace());
+    C10_THROW_ERROR(DistBackendError,
+                    "Rank " + own + " timed out in monitoredBarrier: " + error.what_without_backtrace());
   }
 }
 

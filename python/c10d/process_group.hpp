@@ -83,7 +83,8 @@ class ProcessGroup final : public c10d::Backend {
  private:
   /// Carries out `body(turn)`, or queues it.
   template <class CallOptions, class Body>
-  WorkPtr run(c10d::OpType op, const char* title, const Tensors& ins, Tensors outs, const CallOptions& options, Body body);
+  WorkPtr run(c10d::OpType op, const char* title, const Tensors& ins, Tensors outs, const CallOptions& options,
+              Body body);
   WorkPtr message(c10d::OpType op, const char* title, const Tensors& tensors, int peer, int tag);
   void check_usable() const;
 
@@ -93,7 +94,7 @@ class ProcessGroup final : public c10d::Backend {
   std::shared_ptr<host::Group> group_;  // nullptr after shutdown
   std::shared_ptr<Member> member_;      // for the collectives
   std::atomic<uint64_t> sequence_ = 0;
-  std::unique_ptr<Queue> queue_;
+  std::shared_ptr<Queue> queue_;
 };
 
 }  // namespace adjoin::c10d_backend

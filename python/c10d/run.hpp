@@ -13,14 +13,15 @@ namespace adjoin::c10d_backend {
 void check_tensors(const Tensors& tensors);
 
 template <class CallOptions, class Body>
-WorkPtr ProcessGroup::run(c10d::OpType op, const char* title, const Tensors& ins, Tensors outs, const CallOptions& options,
-                          Body body) {
+WorkPtr ProcessGroup::run(c10d::OpType op, const char* title, const Tensors& ins, Tensors outs,
+                          const CallOptions& options, Body body) {
   check_usable();
   host::notice_of_thread();
   const auto timeout = options.timeout == c10d::kUnsetTimeout ? options_->timeout : options.timeout;
   const bool is_inline = !options.asyncOp && queue_->begin_inline();
   const uint64_t sequence = ++sequence_;
-  auto work = c10::make_intrusive<CollectiveWork>(getRank(), op, title, ins, std::move(outs), sequence);
+  auto work = c10::make_intrusive<CollectiveWork>(getRank(), op, title, ins, std::move(outs), sequence,
+                                                  is_inline ? std::weak_ptr<Queue>() : queue_);
   const auto carry_out = [this, body = std::move(body), sequence, timeout](const Where& where) {
     const at::AutoDispatchBelowADInplaceOrView plain;
     member_->set_timeout(timeout);

@@ -62,8 +62,8 @@ void StoreMeeting::await(int step) {
     std::vector<int> missing;
     for (int rank = 0; rank < size_; ++rank)
       if (!store_->check({keys[static_cast<size_t>(rank)]})) missing.push_back(rank);
-    throw CommunicationError("Timed out after " + diagnosis::text_of(timeout_) + " while a group was made: " +
-                             ranks_text(missing) + " of it has not come");
+    throw CommunicationError("Timed out after " + diagnosis::text_of(timeout_) +
+                             " while a group was made: " + ranks_text(missing) + " of it has not come");
   }
 }
 

@@ -61,6 +61,7 @@ void CollectiveWork::end(std::exception_ptr error) {
 }
 
 bool CollectiveWork::wait(std::chrono::milliseconds timeout) {
+  if (const auto queue = timeout == kNoTimeout ? queue_.lock() : nullptr) queue->run_if_next(*this);
   std::unique_lock lock(mutex_);
   const auto is_over = [&] { return completed_; };
   if (!completed_) {
@@ -147,6 +148,28 @@ void Queue::add(Task task) {
   changes_.notify_one();
 }
 
+void Queue::run(Task task) {
+  std::exception_ptr error;
+  try {
+    task.run();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  task.run = nullptr;
+  task.work->end(error);
+}
+
+void Queue::run_if_next(const CollectiveWork& work) {
+  std::unique_lock lock(mutex_);
+  if (runs_inline_ || runs_task_ || tasks_.empty() || tasks_.front().work.get() != &work) return;
+  Task task = std::move(tasks_.front());
+  tasks_.pop_front();
+  runs_inline_ = true;
+  lock.unlock();
+  run(std::move(task));
+  end_inline();
+}
+
 void Queue::serve() {
   std::unique_lock lock(mutex_);
   notice_ = &host::notice_of_thread();
@@ -161,19 +184,9 @@ void Queue::serve() {
     tasks_.pop_front();
     runs_task_ = true;
     lock.unlock();
-    std::exception_ptr error;
-    try {
-      task.run();
-    } catch (...) {
-      error = std::current_exception();
-    }
-    task.run = nullptr;
+    run(std::move(task));
     lock.lock();
     runs_task_ = false;
-    lock.unlock();
-    task.work->end(error);
-    task.work.reset();
-    lock.lock();
   }
   notice_ = nullptr;
 }

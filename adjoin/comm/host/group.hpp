@@ -21,9 +21,9 @@ struct PublishedCall {
   const void* in = nullptr;
   void* out = nullptr;
   const int64_t *counts = nullptr, *receive_counts = nullptr;
-  bool needs_pieces = false;   // it has memory that its peers do not reach
-  const Call* call = nullptr;  // set between threads
-  CallRecord record;           // set between processes
+  bool needs_pieces = false;           // it has memory that its peers do not reach
+  const Call* call = nullptr;          // set between threads
+  CallRecord record;                   // set between processes
   std::atomic<bool> has_place = true;  // false until the record says where the call was made
 };
 

@@ -43,7 +43,8 @@ void make_memory(int world_rank) {
     ranks_begin();
   }
   if (SharedMemory::current()->is_copy())
-    throw CommunicationError("the process that made this one by fork() has groups; make groups before, or spawn processes");
+    throw CommunicationError(
+        "the process that made this one by fork() has groups; make groups before, or spawn processes");
   ProcessNotice& own = ProcessNotice::own();
   own.start.store(start_of_process(id_of_process()));
   own.world_rank.store(world_rank);
@@ -57,8 +58,7 @@ std::shared_ptr<Group> GroupWorld::meet(Meeting& meeting, std::vector<int> world
   if (!failure.empty()) throw CommunicationError(failure);
   SharedMemory& memory = *SharedMemory::current();
   const ProcessNotice& own = ProcessNotice::own();
-  const auto all =
-      gather_all(meeting, Introduction{id_of_machine(), memory.place(), own.pid.load(), own.start.load()});
+  const auto all = gather_all(meeting, Introduction{id_of_machine(), memory.place(), own.pid.load(), own.start.load()});
   failure = failure_of_all(meeting, [&] {
     for (size_t rank = 0; rank < all.size(); ++rank) {
       const std::string what = "the memory of rank " + std::to_string(world_ranks[rank]);

@@ -168,7 +168,8 @@ void HostBackend::wait_for(const host::Postings& postings) {
   };
   const auto text = [&] {
     const Posting& first = postings.all()[0];
-    return (first.call ? describe(*first.call) : describe(*first.record)) + group_->name() + what_is_left(postings.all());
+    return (first.call ? describe(*first.call) : describe(*first.record)) + group_->name() +
+           what_is_left(postings.all());
   };
   copy_matched(postings);
   while (pending.left.load() > 0 && !world.aborted()) {

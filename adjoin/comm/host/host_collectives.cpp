@@ -93,7 +93,8 @@ void HostBackend::run_staged(const Call& call) {
   const bool peers_write = is_root && c != C::scatter && c != C::reduce_scatter && c != C::all_to_all;
   const bool stages_out = (peers_write || c == C::broadcast) && call.out.bytes() > 0 && !world.reaches(call.out.data);
   const bool stages_in = peers_read && call.in.bytes() > 0 && !world.reaches(call.in.data);
-  const bool is_cut = c == C::broadcast || c == C::reduce || c == C::all_reduce || c == C::all_gather || c == C::reduce_scatter;
+  const bool is_cut =
+      c == C::broadcast || c == C::reduce || c == C::all_reduce || c == C::all_gather || c == C::reduce_scatter;
   if (is_small(call) || is_cut) return run_in_place(call, call, stages_in || stages_out);
 
   const Room out(group_->world().memory(), stages_out ? call.out.bytes() : 0);

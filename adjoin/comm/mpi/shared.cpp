@@ -73,8 +73,8 @@ std::vector<std::string> CommMeeting::exchange(const std::string& mine) {
   std::vector<int> begins(bytes.size() + 1);
   std::partial_sum(bytes.begin(), bytes.end(), begins.begin() + 1);
   std::string all(static_cast<size_t>(begins.back()), '\0');
-  check_mpi(MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, all.data(), bytes.data(), begins.data(),
-                           MPI_BYTE, comm_),
+  check_mpi(MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, all.data(), bytes.data(),
+                           begins.data(), MPI_BYTE, comm_),
             "MPI_Allgatherv");
   std::vector<std::string> parts;
   for (size_t rank = 0; rank < bytes.size(); ++rank)
