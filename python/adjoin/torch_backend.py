@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import warnings
 
 import torch
 
@@ -32,4 +33,12 @@ def _make_group(group, options):
     ranks = list(group.global_ranks_in_group) or list(range(size))
     world_size = torch.distributed.get_world_size() if torch.distributed.is_initialized() else size
     timeout = group.timeout if options is None else options._timeout
-    return _c10d.make_group(group.store, group.group_rank, ranks, max(world_size, max(ranks) + 1), timeout)
+    made = _c10d.make_group(group.store, group.group_rank, ranks, max(world_size, max(ranks) + 1), timeout)
+    if not isinstance(made, str):
+        return made
+    if os.environ.get("ADJOIN_HOST_MEMORY") == "on":
+        raise torch.distributed.DistBackendError(f"adjoin: the ranks of a group share no memory: {made}")
+    if group.group_rank == 0:
+        warnings.warn(f"adjoin: the ranks of a group share no memory, so it uses gloo: {made}", stacklevel=2)
+    store = torch.distributed.PrefixStore("gloo", group.store)
+    return torch.distributed.ProcessGroupGloo(store, group.group_rank, size, timeout)

@@ -1,6 +1,9 @@
 #include <pybind11/chrono.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <string>
+#include <variant>
+
 #include "adjoin/comm/host/group_world.hpp"
 #include "python/c10d/process_group.hpp"
 
@@ -11,10 +14,15 @@ using adjoin::SharedMemory;
 using adjoin::c10d_backend::ProcessGroup;
 using namespace py::literals;
 
-c10::intrusive_ptr<ProcessGroup> make_group(const c10::intrusive_ptr<c10d::Store>& store, int rank,
+/// A group, or why its ranks cannot share memory, the same on all.
+std::variant<c10::intrusive_ptr<ProcessGroup>, std::string> make_group(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                             std::vector<int> world_ranks, int world_size,
                                             std::chrono::milliseconds timeout) {
-  return c10::make_intrusive<ProcessGroup>(store, rank, std::move(world_ranks), world_size, timeout);
+  try {
+    return c10::make_intrusive<ProcessGroup>(store, rank, std::move(world_ranks), world_size, timeout);
+  } catch (const adjoin::host::NoSharedMemory& error) {
+    return std::string(error.what());
+  }
 }
 
 }  // namespace

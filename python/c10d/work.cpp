@@ -21,6 +21,8 @@ std::exception_ptr translated(const std::exception_ptr& error) {
   try {
     try {
       std::rethrow_exception(error);
+    } catch (const host::NoSharedMemory&) {
+      throw;
     } catch (const CommunicationError& e) {
       C10_THROW_ERROR(DistBackendError, std::string("adjoin: ") + e.what());
     } catch (const InvalidArgument& e) {

@@ -8,7 +8,7 @@ import unittest
 from pathlib import Path
 
 import adjoin
-from ranks import alone
+from ranks import alone, on_ranks
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(adjoin.__file__).parent
@@ -30,6 +30,22 @@ except ImportError as error:
 """
 
 
+def on_gloo(rank):
+    """Where the ranks share no memory."""
+    import os
+    import warnings
+
+    import torch
+    import torch.distributed as dist
+
+    os.environ["ADJOIN_HOST_MEMORY"] = "off"
+    with warnings.catch_warnings(record=True) as warned:
+        group = dist.new_group([0, 1], backend="adjoin")
+    x = torch.ones(3) * (rank + 1)
+    dist.all_reduce(x, group=group)
+    return x.tolist(), [str(warning.message) for warning in warned]
+
+
 def printed(*command, **environment):
     done = subprocess.run([sys.executable, *command], capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1", **environment})
     if done.returncode != 0:
@@ -39,6 +55,12 @@ def printed(*command, **environment):
 
 @alone
 class Start(unittest.TestCase):
+    def test_ranks_that_share_no_memory_use_gloo(self):
+        for rank, ((given, warned),) in enumerate(on_ranks(on_gloo, backends=("gloo",))):
+            self.assertEqual(given, [3] * 3)
+            self.assertEqual([text for text in warned if "share no memory, so it uses gloo" in text], warned)
+            self.assertEqual(len(warned), 1 - rank)
+
     def test_examples_under_torchrun(self):
         for example in ("ddp.py", "fsdp.py"):
             out = printed("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(ROOT / "examples/python" / example))

@@ -38,6 +38,8 @@ std::vector<std::weak_ptr<GroupWorld>>& worlds() {  // of this process
 }
 
 void make_memory(int world_rank) {
+  if (host_memory_from_environment() == HostMemory::off)
+    throw CommunicationError("the environment variable ADJOIN_HOST_MEMORY turns it off");
   if (!SharedMemory::current()) {
     SharedMemory::keep(SharedMemory::alone());
     ranks_begin();
@@ -55,7 +57,7 @@ void make_memory(int world_rank) {
 
 std::shared_ptr<Group> GroupWorld::meet(Meeting& meeting, std::vector<int> world_ranks, int world_size) {
   std::string failure = failure_of_all(meeting, [&] { make_memory(world_ranks[static_cast<size_t>(meeting.rank())]); });
-  if (!failure.empty()) throw CommunicationError(failure);
+  if (!failure.empty()) throw NoSharedMemory(failure);
   SharedMemory& memory = *SharedMemory::current();
   const ProcessNotice& own = ProcessNotice::own();
   const auto all = gather_all(meeting, Introduction{id_of_machine(), memory.place(), own.pid.load(), own.start.load()});
@@ -67,7 +69,7 @@ std::shared_ptr<Group> GroupWorld::meet(Meeting& meeting, std::vector<int> world
       memory.attach(all[rank].place, what);
     }
   });
-  if (!failure.empty()) throw CommunicationError(failure);
+  if (!failure.empty()) throw NoSharedMemory(failure);
   const auto patience = Patience::for_ranks(meeting.size(), cores_of_all(meeting));
   const std::shared_ptr<GroupWorld> world(new GroupWorld(world_size, patience, memory));
   for (size_t rank = 0; rank < all.size(); ++rank) {
@@ -75,7 +77,7 @@ std::shared_ptr<Group> GroupWorld::meet(Meeting& meeting, std::vector<int> world
     world->rank_of_[world_ranks[rank]] = static_cast<int>(rank);
   }
   auto group = make_group(world, meeting, std::move(world_ranks));
-  if (!group) throw CommunicationError("there is no room for a group in the memory that the processes share");
+  if (!group) throw NoSharedMemory("there is no room for a group in the memory that the processes share");
   world->group_ = group;
   world->ending_ = &group->ending();
   world->aborted_ = &group->ending().has_ended;

@@ -13,6 +13,11 @@
 
 namespace adjoin::host {
 
+/// Processes cannot share memory; the same text on all of them.
+class NoSharedMemory : public CommunicationError {
+  using CommunicationError::CommunicationError;
+};
+
 /// The world of one group of processes, which ends by itself: its ranks get an error, and their other groups go on.
 ///
 /// There is no thread that watches. A rank that sleeps looks around ten times a second: whether a peer that it waits for has
@@ -21,7 +26,7 @@ class GroupWorld final : public SharedWorld {
  public:
   /// Makes the group of the ranks that meet, which have these ranks in a world of `world_size`, and gives this process memory
   /// that it shares if it has none. Called on all.
-  /// Throws: CommunicationError where they cannot share memory, on all ranks the same text
+  /// Throws: NoSharedMemory on all ranks; CommunicationError where a rank does not come
   static std::shared_ptr<Group> meet(Meeting& meeting, std::vector<int> world_ranks, int world_size);
 
   /// "rank 1 (process 17) has died" of one of these ranks of the world with which this process has a group; "" of none.
