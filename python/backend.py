@@ -34,6 +34,14 @@ def torch_folder():
     return folder
 
 
+def run(*command):
+    """Whether a command succeeds. What it prints goes to the errors, as pip reads the output."""
+    try:
+        return subprocess.run(command, stdout=sys.stderr).returncode == 0
+    except FileNotFoundError:
+        raise SystemExit("adjoin: cmake and ninja are needed to build; tools/setup installs the other requirements") from None
+
+
 def built_package():
     """Builds the package, and gives its folder."""
     folder = Path(os.environ.get("ADJOIN_BUILD", ROOT / "build" / "wheel"))
@@ -42,13 +50,14 @@ def built_package():
         "-DCMAKE_UNITY_BUILD_BATCH_SIZE=12", f"-DTORCH_DIR={torch_folder()}", f"-DPython3_EXECUTABLE={sys.executable}",
     ]  # fmt: skip
     jobs = os.environ.get("MAX_JOBS", str(os.cpu_count()))
-    for command in (["cmake", "-G", "Ninja", "-S", ROOT, "-B", folder, *options], ["cmake", "--build", folder, "--target", "adjoin_python", "-j", jobs]):
-        try:
-            done = subprocess.run(command, stdout=sys.stderr)
-        except FileNotFoundError:
-            raise SystemExit("adjoin: cmake and ninja are needed to build; tools/setup installs the other requirements") from None
-        if done.returncode != 0:
-            raise SystemExit("adjoin: cannot be built; the lines above say why (tools/setup installs what is needed)")
+    configure, build = ["cmake", "-G", "Ninja", "-S", ROOT, "-B", folder, *options], ["cmake", "--build", folder, "-j", jobs, "--target"]
+    if run(*configure):
+        built = run(*build, "adjoin_python")
+    else:
+        print("adjoin: builds the backend of torch.distributed alone: the lines above say what all else lacks", file=sys.stderr)
+        built = run(*configure, "-DADJOIN_ONLY_C10D=ON") and run(*build, "adjoin_c10d")
+    if not built:
+        raise SystemExit("adjoin: cannot be built; the lines above say why (tools/setup installs what is needed)")
     return folder / "python" / "adjoin"
 
 

@@ -3,10 +3,13 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <bit>
 #include <cerrno>
+#include <cstdio>
 #include <mutex>
 #include <new>
 #include <string>
@@ -17,7 +20,25 @@ namespace adjoin {
 
 namespace {
 
-std::atomic<SharedMemory*> kept = nullptr;
+SharedMemory::Current kept = nullptr;
+std::atomic<SharedMemory::Current*> kept_here = &kept;
+
+/// A number below `most` that no other process of this host holds; it is free again when this process has ended, however it
+/// does. `holder` becomes the socket to whose name it belongs.
+int take_number(int most, int& holder) {
+  holder = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (holder < 0) throw_system_error("socket");
+  for (int number = 0; number < most; ++number) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;  // and a first byte 0: a name that is in no folder
+    const int length = std::snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "adjoin-%d", number);
+    const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<size_t>(length));
+    if (::bind(holder, reinterpret_cast<const sockaddr*>(&address), bytes) == 0) return number;
+    if (errno != EADDRINUSE) throw_system_error("bind");
+  }
+  ::close(holder);
+  throw CommunicationError("more than " + std::to_string(most) + " processes of this host share memory");
+}
 
 bool is_mapped(void* wanted, size_t bytes, int protection, int flags, int file) {
   void* got = ::mmap(wanted, bytes, protection, flags | MAP_NORESERVE, file, 0);
@@ -32,6 +53,8 @@ bool is_mapped(void* wanted, size_t bytes, int protection, int flags, int file) 
 struct SharedMemory::Head {
   std::byte of_file[SharedFile::kHead];
   std::atomic<int> cores[kMostProcesses];  // only those of the first part are used
+  std::byte until_notice[kNoticeAt - SharedFile::kHead - sizeof(cores)];
+  std::byte notice[kNoticeBytes];
 };
 
 /// What is done around fork(): the child copies the memory of its part, and the parent waits for that.
@@ -56,6 +79,8 @@ class SharedMemory::Fork {
   static void in_child() {
     SharedMemory& memory = *current();
     if (memory.file_) memory.make_private();
+    if (memory.number_holder_ >= 0) ::close(memory.number_holder_);  // the number is the parent's
+    memory.number_holder_ = -1;
     ::close(pipe_[0]);
     ::close(pipe_[1]);
     memory.heap_->mutex().unlock();
@@ -85,9 +110,10 @@ std::unique_ptr<SharedMemory> SharedMemory::at(uintptr_t place, int processes) {
 }
 
 SharedMemory::SharedMemory(uintptr_t begin, size_t bytes_of_part, int processes)
-    : begin_(begin), bytes_of_part_(bytes_of_part), processes_(processes) {}
+    : begin_(begin), bytes_of_part_(bytes_of_part), processes_(processes), attached_(static_cast<size_t>(processes)) {}
 
 SharedMemory::~SharedMemory() {
+  if (number_holder_ >= 0) ::close(number_holder_);
   ::munmap(part(0), bytes_of_part_ * static_cast<size_t>(processes_));
 }
 
@@ -98,25 +124,50 @@ SharedFile::Address SharedMemory::make_part(int own) {
   constexpr size_t kHead = (sizeof(Head) + BlockHeap::kLine - 1) / BlockHeap::kLine * BlockHeap::kLine;
   const size_t unused = kHead + BlockHeap::kApart * static_cast<size_t>(own);
   heap_.emplace(static_cast<char*>(part(own)) + unused, bytes_of_part_ - unused);
-  return file_->address();
+  return attached_[static_cast<size_t>(own)] = file_->address();
 }
 
 void SharedMemory::attach(std::span<const SharedFile::Address> parts) {
-  for (int process = 0; process < processes_; ++process) {
-    if (process == own_) continue;
-    const std::string what = "the memory of local rank " + std::to_string(process);
-    SharedFile::open(parts[static_cast<size_t>(process)], what).map(bytes_of_part_, part(process));
-    ::madvise(part(process), bytes_of_part_, MADV_DONTDUMP);  // its own process's core dump contains it
-  }
+  for (int process = 0; process < processes_; ++process)
+    attach({begin_, processes_, process, parts[static_cast<size_t>(process)]},
+           "the memory of local rank " + std::to_string(process));
+}
+
+void SharedMemory::attach(const Place& other, const std::string& what) {
+  if (other.begin != begin_ || other.processes != processes_) throw CommunicationError(what + " is at other addresses");
+  SharedFile::Address& there = attached_[static_cast<size_t>(other.own)];
+  if (there.token == other.part.token) return;
+  if (other.own == own_) throw CommunicationError(what + " has the number of this process: another network namespace?");
+  const int process = static_cast<int>(other.own);
+  SharedFile::open(other.part, what).map(bytes_of_part_, part(process));
+  ::madvise(part(process), bytes_of_part_, MADV_DONTDUMP);  // its own process's core dump contains it
+  there = other.part;
+}
+
+std::unique_ptr<SharedMemory> SharedMemory::alone() {
+  std::unique_ptr<SharedMemory> memory;
+  for (const uintptr_t place : places())
+    if ((memory = at(place, kMostAlone))) break;
+  if (!memory) throw_system_error("no range of addresses is free (ulimit -v?)");
+  memory->make_part(take_number(kMostAlone, memory->number_holder_));
+  return memory;
 }
 
 void SharedMemory::keep(std::unique_ptr<SharedMemory> memory) {
-  kept.store(memory.release());
+  kept_here.load()->store(memory.release());
   Fork::watch();
 }
 
 SharedMemory* SharedMemory::current() {
-  return kept.load(std::memory_order_acquire);
+  return kept_here.load(std::memory_order_acquire)->load(std::memory_order_acquire);
+}
+
+SharedMemory::Current& SharedMemory::variable() {
+  return *kept_here.load();
+}
+
+void SharedMemory::use(Current& variable) {
+  kept_here.store(&variable);
 }
 
 void* SharedMemory::Resource::do_allocate(size_t bytes, size_t) {
@@ -132,10 +183,10 @@ std::span<std::atomic<int>> SharedMemory::cores() const {
 /// In the child of a fork: puts a copy of its own part in the part's place.
 void SharedMemory::make_private() {
   const int file = file_->descriptor();
-  for (int process = 0; process < processes_; ++process)
-    if (!is_mapped(part(process), bytes_of_part_, process == own_ ? PROT_READ | PROT_WRITE : PROT_NONE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1))
-      ::_exit(127);
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+  if (!is_mapped(part(0), bytes_of_part_ * static_cast<size_t>(processes_), PROT_NONE, kFlags, -1) ||
+      !is_mapped(part(own_), bytes_of_part_, PROT_READ | PROT_WRITE, kFlags, -1))
+    ::_exit(127);
   off_t begin = 0;
   while ((begin = ::lseek(file, begin, SEEK_DATA)) >= 0) {
     const off_t end = ::lseek(file, begin, SEEK_HOLE);

@@ -7,6 +7,7 @@
 #include <memory_resource>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "adjoin/base/block_heap.hpp"
 #include "adjoin/base/shared_file.hpp"
@@ -22,7 +23,8 @@ class SharedMemory {
  public:
   static constexpr int kMostProcesses = 512;
 
-  // All processes create it together, in these steps; each step throws CommunicationError that says why it failed.
+  // Processes that begin together create it together, in these steps; each step throws CommunicationError that says why it
+  // failed.
 
   /// Addresses where a range for `processes` processes may begin, to be tried in this order.
   static std::span<const uintptr_t> places();
@@ -31,12 +33,37 @@ class SharedMemory {
   /// Makes part `own`, that of this process.
   SharedFile::Address make_part(int own);
   void attach(std::span<const SharedFile::Address> parts);
+
+  /// For a process that meets others later, and not always the same ones: a range with room for kMostAlone processes, of which
+  /// it has made its own part, a number that no other living process of this host has.
+  /// Throws: CommunicationError where there is no range or no number
+  static std::unique_ptr<SharedMemory> alone();
+  static constexpr int kMostAlone = 128;
+  /// Which part this process has, and what others must know to reach it.
+  struct Place {
+    uintptr_t begin = 0;
+    int64_t processes = 0, own = 0;
+    SharedFile::Address part;
+  };
+  Place place() const { return {begin_, processes_, own_, attached_[static_cast<size_t>(own_)]}; }
+  /// Maps the part of the process whose place() was `other`, unless it is mapped already.
+  /// Throws: CommunicationError that begins with `what`
+  void attach(const Place& other, const std::string& what);
+  bool has_attached(int process) const { return attached_[static_cast<size_t>(process)].pid != 0; }
+
   /// Makes `memory` the one that current() returns, until this process ends.
   static void keep(std::unique_ptr<SharedMemory> memory);
   ~SharedMemory();
 
   /// nullptr where this process shares no memory.
   static SharedMemory* current();
+  /// The variable behind current(), for another library in this process that is linked with this file too.
+  using Current = std::atomic<SharedMemory*>;
+  static Current& variable();
+  /// From now on current() is what that library's is.
+  static void use(Current& variable);
+  /// Whether this process is the child of a fork, which has only a copy of its parent's part.
+  bool is_copy() const { return !file_; }
 
   int processes() const { return processes_; }
   bool holds(const void* memory) const {
@@ -49,10 +76,15 @@ class SharedMemory {
   /// The same; throws std::bad_alloc.
   std::pmr::memory_resource& resource() { return resource_; }
 
-  /// The core on which each process last ran, for ThreadCores.
+  /// Bytes, all zero at first, by which a process says something to those that have attached its part.
+  static constexpr size_t kNoticeBytes = 56 << 10;
+  void* notice(int process) const { return static_cast<std::byte*>(part(process)) + kNoticeAt; }
+
+  /// The core on which each process last ran, for ThreadCores; only where the processes began together.
   std::span<std::atomic<int>> cores() const;
 
  private:
+  static constexpr size_t kNoticeAt = 8 << 10;
   struct Head;
   class Fork;
   struct Resource final : std::pmr::memory_resource {
@@ -73,7 +105,9 @@ class SharedMemory {
   const size_t bytes_of_part_;
   const int processes_;
   int own_ = 0;
-  std::optional<SharedFile> file_;  // of the own part; none in the child of a fork
+  std::optional<SharedFile> file_;             // of the own part; none in the child of a fork
+  int number_holder_ = -1;                     // a socket whose name keeps the number of the own part
+  std::vector<SharedFile::Address> attached_;  // of each process
   std::optional<BlockHeap> heap_;
   Resource resource_{*this};
 };

@@ -11,7 +11,8 @@
 Where docs/python.md does not say otherwise, a name does what it does in the C++ library.
 """
 
-import os as _os
+import importlib as _importlib
+import sys as _sys
 
 _BUILT_FOR = "2.13"
 
@@ -26,87 +27,30 @@ def _import_torch():
     return torch
 
 
-def _import_extension(torch):
-    try:
-        from . import _adjoin
-    except ImportError as error:
-        if "libmpi" in str(error):
-            raise ImportError(f"adjoin: there is no MPI library here: {error}; install OpenMPI or MPICH, as adjoin was built with") from error
-        raise ImportError(f"adjoin: the extension module cannot be loaded: {error}; build it by pip install .") from error
-    folders = [_os.path.dirname(_os.path.abspath(module)) + _os.sep for module in (__file__, torch.__file__)]
-    _adjoin.set_inner_folders(folders)
-    return _adjoin
+_import_torch()
 
-
-_adjoin = _import_extension(_import_torch())
-__version__ = _adjoin.__version__
-
-from ._adjoin import (  # noqa: E402
-    AsyncCommunicator,
-    Box,
-    Communicator,
-    DistributedTensor,
-    ForwardRecord,
-    Grid,
-    GridShape,
-    HaloExchange,
-    HaloPlan,
-    Handle,
-    Layout,
-    Move,
-    MovePlan,
-    Rows,
-    Rule,
-    Sampler,
-    Split,
-    Step,
-    Update,
-    Window,
-    adamw,
-    all_gather,
-    all_sum_reduce,
-    all_to_all,
-    all_to_all_rows,
-    broadcast,
-    cat,
-    copy_to,
-    gather_from,
-    halo_exchange,
-    inputs_of,
-    is_global,
-    launch,
-    local_of,
-    map,
-    mean,
-    move,
-    mpi_job_rank,
-    mpi_job_size,
-    mpi_world,
-    muon,
-    outputs_of,
-    pipeline,
-    place,
-    plan_halo,
-    plan_move,
-    recv,
-    reduce_from,
-    reduce_scatter,
-    rotate,
-    run_pipeline,
-    scatter_to,
-    send,
-    sgd,
-    started_by_mpi,
-    sum,
-    sum_reduce,
-    whole,
-)
-from ._errors import CommunicationError, Error, InternalError, InvalidArgument, IoError  # noqa: E402
-from . import nn  # noqa: E402
-from .automatic import Cuts, automatic  # noqa: E402
-from .distribute import Distributed, distribute  # noqa: E402
-from .gradients import check_gradients, recomputed  # noqa: E402
+from . import torch_backend as _torch_backend  # noqa: E402
 from .program import Exported, ExportError, export_program  # noqa: E402
-from .state import load_state, save_state, state_of  # noqa: E402
-from .together import together  # noqa: E402
-from .training import DataParallel, Optimizer, Weights, sum_gradients, train  # noqa: E402
+
+_torch_backend.register()
+
+
+def _load():
+    """Loads what `import adjoin` alone does not: the backend of torch.distributed needs no library but torch's."""
+    library = _importlib.import_module("._library", __name__)
+    globals().update({name: value for name, value in vars(library).items() if not name.startswith("_") or name == "__version__"})
+
+
+def __getattr__(name):
+    if name == "_adjoin":
+        return _importlib.import_module("._extension", __name__)._adjoin
+    if (not name.startswith("_") or name == "__version__") and f"{__name__}._library" not in _sys.modules:
+        _load()
+        if name in globals():
+            return globals()[name]
+    raise AttributeError(f"module 'adjoin' has no attribute '{name}'")
+
+
+def __dir__():
+    _load()
+    return sorted(globals())

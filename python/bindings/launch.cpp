@@ -21,6 +21,7 @@
 #include "adjoin/base/cores.hpp"
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/process_owner.hpp"
+#include "adjoin/base/shared_memory.hpp"
 #include "adjoin/train/interrupt.hpp"
 
 namespace adjoin::python {
@@ -271,6 +272,9 @@ void bind_errors(py::module_& m) {
                       kept("InternalError")};
   py::register_local_exception_translator(&translate);
   m.def("set_inner_folders", [](std::vector<std::string> folders) { inner_folders() = std::move(folders); });
+  m.def("use_memory", [](uintptr_t variable) {  // of _c10d
+    SharedMemory::use(*reinterpret_cast<SharedMemory::Current*>(variable));
+  });
 }
 
 void bind_launch(py::module_& m) {

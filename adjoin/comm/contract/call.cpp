@@ -39,6 +39,7 @@ Signature signature_of(const Call& call) {
                       : has_counts                              ? hash_of(call.counts)
                                                                 : static_cast<uint64_t>(elements.count),
           .algorithm = call.algorithm.empty() ? 0 : hash_of(call.algorithm),
+          .moved_type = call.moved_type.empty() ? 0 : hash_of(call.moved_type),
           .device = elements.device.kind};
 }
 

@@ -63,6 +63,7 @@ struct Call {
   std::span<const int64_t> receive_counts = {};  // of an all_to_all
   Reduction reduction = Reduction::sum;
   int root = -1;
+  std::string_view moved_type = {};  // the caller's type, where the buffers' type only moves its elements: "int16"
   std::span<const Message> messages = {};  // of send, recv, sendrecv (which sends first) and exchange
   Where where = {};                        // in the caller's code
 
@@ -93,8 +94,9 @@ struct Signature {
   ElementType type = ElementType::float32;
   Reduction reduction = Reduction::sum;
   int32_t root = -1;
-  uint64_t elements = 0;   // of each rank, or a hash of the ranks' counts
-  uint64_t algorithm = 0;  // a hash of its name
+  uint64_t elements = 0;    // of each rank, or a hash of the ranks' counts
+  uint64_t algorithm = 0;   // a hash of its name
+  uint64_t moved_type = 0;  // the same
   Device::Kind device = Device::Kind::cpu;
   bool operator==(const Signature&) const = default;
 };

@@ -38,7 +38,7 @@ void CallRecord::note(const Call& call) {
   const ConstBuffer given = call.elements();
   kind = call.collective ? Kind::collective : call.messages.empty() ? Kind::other : Kind::messages;
   name = call.name;
-  algorithm = call.algorithm;
+  algorithm = call.algorithm.empty() ? call.moved_type : call.algorithm;
   type = given.type;
   device = given.device;
   meeting = call.meeting;
@@ -50,10 +50,14 @@ void CallRecord::note(const Call& call) {
     (message->is_send() ? to : from) = message->peer;
     tag = message->tag;
   }
-  line = call.where.line();
   exchanged = 0;
   reduction = call.reduction;
-  file = file_of(call.where);
+  note(call.where);
+}
+
+void CallRecord::note(const Where& where) {
+  line = where.line();
+  file = file_of(where);
 }
 
 void CallRecord::note_in_world(const Call& call) {
@@ -86,7 +90,7 @@ std::string describe(const CallRecord& call, const std::string& group, std::span
   if (const auto reduction = call.reduction_name(); !reduction.empty()) parts.emplace_back(reduction);
   if (call.name != "barrier" && call.name != "subset") parts.push_back(elements_text(call, counts, receive_counts));
   return std::string(call.name) + " #" + std::to_string(call.number) + group +
-         (parts.empty() ? "" : " (" + joined(parts) + ")") + " at " + call.where();
+         (parts.empty() ? "" : " (" + joined(parts) + ")") + (call.file.empty() ? "" : " at " + call.where());
 }
 
 std::string describe(const Call& call) {

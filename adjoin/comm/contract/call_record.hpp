@@ -16,7 +16,8 @@ namespace adjoin {
 struct CallRecord {
   enum class Kind : uint8_t { other, collective, messages, wait };
   Kind kind = Kind::other;
-  FixedText<15> name{}, algorithm{};  // "all_reduce", and "wait" for a wait; "" for the backend's own algorithm
+  FixedText<15> name{}, algorithm{};  // "all_reduce", and "wait" for a wait; "" for the backend's own
+                                      // algorithm, where it is Call::moved_type
   ElementType type = ElementType::float32;
   uint64_t group = 0;  // GroupIdentity::id; 0 is the world; also 0 in a wait for an asynchronous operation
   uint64_t number = 0, meeting = 0;  // Call::sequence, Call::meeting
@@ -37,6 +38,8 @@ struct CallRecord {
   void note(const Call& call);
   /// The same with ranks of the world, and all that the call sends and receives.
   void note_in_world(const Call& call);
+  /// Notes where the call was made.
+  void note(const Where& where);
 
   bool is_open() const { return end == 0 || has_failed; }
   int64_t bytes() const { return count * size_of(type); }

@@ -26,16 +26,19 @@ Group::Group(std::shared_ptr<World> world, std::vector<int> world_ranks, std::sh
       memory_(std::move(memory)),
       parking_(static_cast<Head*>(memory_.get())->parking),
       members_(reinterpret_cast<Member*>(static_cast<Head*>(memory_.get()) + 1)),
-      small_(reinterpret_cast<std::byte*>(members_ + world_ranks_.size())) {}
+      cores_(reinterpret_cast<std::atomic<int>*>(members_ + world_ranks_.size())),
+      small_(reinterpret_cast<std::byte*>(cores_) + bytes_of_cores(world_ranks_.size())) {}
 
 std::shared_ptr<void> Group::memory_for(World& world, size_t ranks) {
   const auto small = static_cast<size_t>(small_bytes_for(world.patience(), ranks));
-  const size_t bytes = sizeof(Head) + ranks * (sizeof(Member) + kPlaces * small);
+  const size_t bytes = sizeof(Head) + ranks * (sizeof(Member) + kPlaces * small) + bytes_of_cores(ranks);
   std::pmr::memory_resource& memory = world.memory();
   void* made = memory.allocate(bytes, alignof(Head));
   new (made) Head;
   auto* members = reinterpret_cast<Member*>(static_cast<Head*>(made) + 1);
   for (size_t rank = 0; rank < ranks; ++rank) new (members + rank) Member;
+  auto* cores = reinterpret_cast<std::atomic<int>*>(members + ranks);
+  for (size_t rank = 0; rank < ranks; ++rank) new (cores + rank) std::atomic<int>(0);
   return {made, [bytes, &memory](void* old) { memory.deallocate(old, bytes, alignof(Head)); }};
 }
 
@@ -47,7 +50,8 @@ int Group::releases(const void* memory) {
   return static_cast<const Head*>(memory)->releases.load();
 }
 
-uint64_t Group::publish(int rank, const Call& call, int64_t small_bytes, std::pmr::vector<int64_t>& room) {
+uint64_t Group::publish(int rank, const Call& call, int64_t small_bytes, std::pmr::vector<int64_t>& room,
+                        bool needs_pieces) {
   if (world_->aborted()) world_->throw_aborted();
   const uint64_t sequence = ++progress(rank).calls;
   Place& mine = place(rank, sequence);
@@ -58,6 +62,7 @@ uint64_t Group::publish(int rank, const Call& call, int64_t small_bytes, std::pm
   shown.counts = call.counts.data();
   shown.receive_counts = call.receive_counts.data();
   shown.call = &call;
+  shown.needs_pieces = needs_pieces;
   if (world_->is_of_processes()) {
     room.assign(call.counts.begin(), call.counts.end());
     room.insert(room.end(), call.receive_counts.begin(), call.receive_counts.end());
@@ -65,6 +70,7 @@ uint64_t Group::publish(int rank, const Call& call, int64_t small_bytes, std::pm
     shown.receive_counts = room.data() + call.counts.size();
     shown.call = nullptr;
     shown.record.note(call);
+    shown.has_place.store(call.where.line() > 0);
   }
   if (small_bytes > 0) {
     std::memcpy(small_room(rank, sequence), call.in.data, static_cast<size_t>(small_bytes));
@@ -84,7 +90,7 @@ bool Group::all_came(uint64_t sequence) const {
 /// Whether all ranks have come; then their calls agree. Otherwise the world is aborted.
 bool Group::wait_for_all(Waiter& waiter, int rank, uint64_t sequence) {
   if (!waiter.wait_briefly(world_->patience(), [&] { return all_came(sequence) || world_->aborted(); })) {
-    compare(rank, sequence);  // some ranks may come much later, or never
+    compare(waiter, rank, sequence);  // some ranks may come much later, or never
     const auto missing = [&] {
       std::vector<int> ranks;
       for (int peer = 0; peer < size(); ++peer)
@@ -92,13 +98,14 @@ bool Group::wait_for_all(Waiter& waiter, int rank, uint64_t sequence) {
       return ranks;
     };
     const auto text = [&] { return text_of(rank, sequence) + name(); };
+    note_place(waiter, rank, sequence);
     // By reference, as a std::function with many captures allocates.
     waiter.sleep(
         parking_,
         {.is_over = [&] { return all_came(sequence); }, .needs = std::ref(missing), .describe = std::ref(text)});
   }
   const bool came = all_came(sequence);  // read before the comparison: one may come later, into an aborted world
-  compare(rank, sequence);
+  compare(waiter, rank, sequence);
   return came;
 }
 
@@ -110,17 +117,25 @@ void Group::meet_to_work(Waiter& waiter, int rank, uint64_t sequence) {
   const bool all_came = wait_for_all(waiter, rank, sequence);
   if (!may_touch_peers_memory(rank, sequence, all_came)) leave();
   if (sends_what_is_received(sequence)) return;
-  end_mismatched(sequence);
-  finish(rank, sequence);  // peers may still read this rank's counts
+  end_mismatched(waiter, rank, sequence);
+  finish(waiter, rank, sequence);  // peers may still read this rank's counts
   leave();
 }
 
+/// Says where this rank's call was made, if the call itself does not.
+void Group::note_place(Waiter& waiter, int rank, uint64_t sequence) {
+  PublishedCall& mine = place(rank, sequence).shown;
+  if (mine.has_place.load()) return;
+  if (const auto where = waiter.where()) mine.record.note(*where);
+  mine.has_place.store(true);
+}
+
 /// Checks this rank's call against those of the ranks that have come.
-void Group::compare(int rank, uint64_t sequence) {
+void Group::compare(Waiter& waiter, int rank, uint64_t sequence) {
   const Signature& mine = call_of(rank, sequence).signature;
   for (int peer = 0; peer < size(); ++peer)
     if (has_come(peer, sequence) && !(call_of(peer, sequence).signature == mine)) {
-      end_mismatched(sequence);
+      end_mismatched(waiter, rank, sequence);
       leave();
     }
 }
@@ -141,7 +156,7 @@ bool Group::may_touch_peers_memory(int rank, uint64_t sequence, bool all_came) {
   bool anybody = false;
   for (int peer = 0; peer < size(); ++peer) {
     const std::atomic<uint64_t>& theirs = progress(peer).decided;
-    while (theirs.load() < 2 * sequence) std::this_thread::yield();
+    while (theirs.load() < 2 * sequence && !world_->has_died(world_rank(peer))) std::this_thread::yield();
     anybody |= theirs.load() >= 2 * sequence + 1;
   }
   return anybody;
@@ -171,7 +186,16 @@ std::string Group::text_of(int rank, uint64_t sequence) const {
 ///
 /// Calls of threads are on their stacks. A rank that took part in a mismatch leaves by leave() only, which waits for
 /// the lock; a rank that takes the lock after the world has ended reads nothing.
-void Group::end_mismatched(uint64_t sequence) {
+void Group::end_mismatched(Waiter& waiter, int rank, uint64_t sequence) {
+  note_place(waiter, rank, sequence);
+  const auto all_have_places = [&] {
+    for (int peer = 0; peer < size(); ++peer)
+      if (has_come(peer, sequence) && !call_of(peer, sequence).has_place.load()) return false;
+    return true;
+  };
+  // They look for their places now, as they find the same.
+  for (int i = 0; i < 100 && !all_have_places() && !world_->aborted(); ++i)
+    std::this_thread::sleep_for(std::chrono::microseconds(500));
   const std::lock_guard lock(telling_);
   if (world_->aborted()) return;
   std::vector<diagnosis::Line> calls;
@@ -192,14 +216,29 @@ std::string Group::name() const {
   return diagnosis::group_name(world_ranks_, world_->size());
 }
 
-void Group::finish(int rank, uint64_t sequence) {
+void Group::finish(Waiter& waiter, int rank, uint64_t sequence) {
   progress(rank).finished.store(sequence);
   parking_.wake();
+  bool have_all_finished = true;
   for (int peer = 0; peer < size(); ++peer) {
     const auto has_finished = [&] { return progress(peer).finished.load() >= sequence; };
     // Peers that have come to the call are working: there can be no deadlock here.
-    if (!Parking::wait_briefly(world_->patience(), has_finished)) parking_.sleep(has_finished);
+    if (Parking::wait_briefly(world_->patience(), has_finished)) continue;
+    note_place(waiter, rank, sequence);
+    const auto needs = [&] { return std::vector<int>{world_rank(peer)}; };
+    const auto text = [&] { return text_of(rank, sequence) + name(); };
+    waiter.sleep_through(parking_, {.is_over = has_finished, .needs = std::ref(needs), .describe = std::ref(text)});
+    have_all_finished &= has_finished();
   }
+  if (!have_all_finished) leave();
+}
+
+std::span<std::atomic<int>> Group::cores() const {
+  return {cores_, world_ranks_.size()};
+}
+
+void Group::leave_for_good(int rank) {
+  member(rank).has_left.store(true);
 }
 
 void Group::wake_all() {

@@ -21,8 +21,10 @@ struct PublishedCall {
   const void* in = nullptr;
   void* out = nullptr;
   const int64_t *counts = nullptr, *receive_counts = nullptr;
-  const Call* call = nullptr;  // set between threads
-  CallRecord record;           // set between processes
+  bool needs_pieces = false;           // it has memory that its peers do not reach
+  const Call* call = nullptr;          // set between threads
+  CallRecord record;                   // set between processes
+  std::atomic<bool> has_place = true;  // false until the record says where the call was made
 };
 
 /// What the members of one group share: their pending calls, the place where they meet, and their mailboxes. Threads share one
@@ -55,13 +57,14 @@ class Group {
 
   /// Shows the rank's next call to its peers, and returns its number, from 1. With `small_bytes` > 0, that many bytes of its
   /// input travel with it. A process copies its counts to `room`, which must stay unchanged until its next call but one.
-  uint64_t publish(int rank, const Call& call, int64_t small_bytes, std::pmr::vector<int64_t>& room);
+  uint64_t publish(int rank, const Call& call, int64_t small_bytes, std::pmr::vector<int64_t>& room,
+                   bool needs_pieces = false);
   /// Waits until all ranks have published their calls, and checks that they agree.
   void meet(Waiter& waiter, int rank, uint64_t sequence);
   /// The same; what follows until finish() cannot be interrupted, as peers work on each other's memory.
   void meet_to_work(Waiter& waiter, int rank, uint64_t sequence);
   /// Waits until all ranks have called finish() after their meet_to_work().
-  void finish(int rank, uint64_t sequence);
+  void finish(Waiter& waiter, int rank, uint64_t sequence);
 
   bool has_come(int rank, uint64_t sequence) const { return place(rank, sequence).sequence.load() >= sequence; }
   /// The call that `rank` published; its `in` is readable until finish() or, where it was small, until the next call.
@@ -69,10 +72,24 @@ class Group {
 
   Mailbox& mailbox(int rank) { return member(rank).mailbox; }
 
+  /// How a group of processes ends by itself.
+  struct Ending {
+    std::atomic<uint32_t> writer = 0;  // the process that has begun to write the text; 0: none
+    std::atomic<bool> has_ended = false;
+    FixedText<16 << 10> text;
+  };
+  Ending& ending() const { return static_cast<Head*>(memory_.get())->ending; }
+  /// The core on which each member last ran, for ThreadCores.
+  std::span<std::atomic<int>> cores() const;
+  /// Says that this rank's process makes no more calls.
+  void leave_for_good(int rank);
+  bool has_left(int rank) const { return member(rank).has_left.load(); }
+
   void wake_all();
 
  private:
   static constexpr uint64_t kPlaces = 2;
+  static size_t bytes_of_cores(size_t ranks) { return (ranks * sizeof(std::atomic<int>) + 63) / 64 * 64; }
 
   struct alignas(64) Place {
     std::atomic<uint64_t> sequence = 0;  // of the call published last
@@ -87,11 +104,13 @@ class Group {
     Place places[kPlaces];
     Progress progress;
     Mailbox mailbox;
+    std::atomic<bool> has_left = false;
   };
-  /// The group's shared memory begins with this; the members follow, and then the room for small messages.
+  /// The group's shared memory begins with this; the members follow, then their cores, and then the room for small messages.
   struct alignas(64) Head {
     Parking parking;
     std::atomic<int> releases = 0;
+    Ending ending;
   };
 
   Member& member(int rank) const { return members_[rank]; }
@@ -102,11 +121,12 @@ class Group {
   Progress& progress(int rank) const { return member(rank).progress; }
   bool all_came(uint64_t sequence) const;
   bool wait_for_all(Waiter& waiter, int rank, uint64_t sequence);
-  void compare(int rank, uint64_t sequence);
+  void compare(Waiter& waiter, int rank, uint64_t sequence);
+  void note_place(Waiter& waiter, int rank, uint64_t sequence);
   bool may_touch_peers_memory(int rank, uint64_t sequence, bool all_came);
   bool sends_what_is_received(uint64_t sequence) const;
   std::string text_of(int rank, uint64_t sequence) const;
-  void end_mismatched(uint64_t sequence);
+  void end_mismatched(Waiter& waiter, int rank, uint64_t sequence);
   [[noreturn]] void leave();
 
   const std::shared_ptr<World> world_;
@@ -115,6 +135,7 @@ class Group {
   const std::shared_ptr<void> memory_;
   Parking& parking_;
   Member* const members_;
+  std::atomic<int>* const cores_;
   std::byte* const small_;
   std::mutex telling_;  // held while the peers' calls, which are on the peers' stacks, are reported
 };

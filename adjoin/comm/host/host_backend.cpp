@@ -1,12 +1,12 @@
 #include "adjoin/comm/host/host_backend.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <string>
 #include <thread>
 
 #include "adjoin/base/box.hpp"
 #include "adjoin/base/error.hpp"
-#include "adjoin/base/process_owner.hpp"
 #include "adjoin/base/text.hpp"
 
 namespace adjoin {
@@ -21,8 +21,7 @@ constexpr int64_t kLeastForReceiver = 16 << 10;
 
 /// What an exchange waits for: ", has yet to send to rank 1 and receive from rank 2".
 std::string what_is_left(std::span<const Posting> postings) {
-  const Call& call = *postings[0].call;
-  if (call.message() && postings.size() == 1) return "";
+  if (postings.size() == 1 && (!postings[0].call || postings[0].call->message())) return "";
   std::vector<std::string> left;
   for (const Posting& posting : postings)
     if (posting.state.load() == Posting::State::waiting)
@@ -71,38 +70,31 @@ void HostBackend::exchange(std::span<const Message> messages, const Call& call) 
   wait_for(postings_);
 }
 
-/// What peers read of the sends. An exchange has it on its stack.
-class HostBackend::PostedSends final : public Pending {
- public:
-  PostedSends(std::shared_ptr<HostBackend> backend, const Call& call)
-      : backend_(std::move(backend)),
-        postings_(backend_->group_->world().memory()),
-        copies_(backend_->post_all(call.messages, call, postings_)) {}
-  ~PostedSends() override {
-    if (!process_.is_here() || done()) return;
-    for (Posting& posting : postings_.all()) backend_->take_back(posting);
-    try {
-      wait();
-    } catch (const CommunicationError&) {  // the world has ended or will
-    }
+HostBackend::PostedMessages::PostedMessages(std::shared_ptr<HostBackend> backend, const Call& call)
+    : backend_(std::move(backend)),
+      postings_(backend_->group_->world().memory()),
+      copies_(backend_->post_all(call.messages, call, postings_, /*are_begun=*/true)) {}
+
+HostBackend::PostedMessages::~PostedMessages() {
+  if (!process_.is_here() || done()) return;
+  for (Posting& posting : postings_.all()) backend_->take_back(posting);
+  try {
+    wait();
+  } catch (const CommunicationError&) {  // the world has ended or will
   }
-  void wait() override { backend_->wait_for(postings_); }
-  bool done() override { return postings_.pending().left.load() == 0; }
-
- private:
-  const ProcessOwner process_;
-  const std::shared_ptr<HostBackend> backend_;
-  host::Postings postings_;
-  const Room copies_;
-};
-
-std::unique_ptr<Pending> HostBackend::begin(const Call& call) {
-  if (!call.only_sends()) return nullptr;
-  if (group_->world().aborted()) group_->world().throw_aborted();
-  return std::make_unique<PostedSends>(std::static_pointer_cast<HostBackend>(shared_from_this()), call);
 }
 
-Room HostBackend::post_all(std::span<const Message> messages, const Call& call, host::Postings& postings) {
+std::unique_ptr<HostBackend::PostedMessages> HostBackend::begin_messages(const Call& call) {
+  if (group_->world().aborted()) group_->world().throw_aborted();
+  return std::make_unique<PostedMessages>(std::static_pointer_cast<HostBackend>(shared_from_this()), call);
+}
+
+std::unique_ptr<Pending> HostBackend::begin(const Call& call) {
+  return call.only_sends() ? begin_messages(call) : nullptr;
+}
+
+Room HostBackend::post_all(std::span<const Message> messages, const Call& call, host::Postings& postings,
+                           bool are_begun) {
   host::World& world = group_->world();
   const bool of_processes = world.is_of_processes();
   const auto is_copied = [&](const Message& message) {
@@ -117,6 +109,7 @@ Room HostBackend::post_all(std::span<const Message> messages, const Call& call, 
   for (size_t i = 0; i < messages.size(); ++i) {
     Posting& posting = posted[i];
     posting.message = messages[i];
+    posting.is_begun = are_begun && !messages[i].is_send();
     const int64_t own_bytes = is_copied(messages[i]) ? in_lines(messages[i].buffer.bytes()) : 0;
     if (of_processes) {
       posting.only_owner_copies = !messages[i].is_send() && (!world.reaches(messages[i].buffer.data) ||
@@ -137,7 +130,7 @@ void HostBackend::post(Posting& mine) {
   if (const auto text = host::difference(send, receive)) {
     group_->world().end(*text + group_->name());
     host::end(send, receive, Posting::State::failed);
-  } else if (mine.message.buffer.bytes() > kLeastForReceiver || receive.only_owner_copies) {
+  } else if (receive.only_owner_copies || (mine.message.buffer.bytes() > kLeastForReceiver && !receive.is_begun)) {
     host::give_to_receiver(send, receive);
     if (!is_send) return;  // copied once all messages are posted
   } else {
@@ -169,11 +162,15 @@ void HostBackend::wait_for(const host::Postings& postings) {
   const auto peers = [&] {
     std::vector<int> waited_for;
     for (const Posting& posting : postings.all())
-      if (posting.state.load() == Posting::State::waiting)
+      if (posting.state.load() == Posting::State::waiting && posting.message.peer >= 0)
         waited_for.push_back(group_->world_rank(posting.message.peer));
     return waited_for;
   };
-  const auto text = [&] { return describe(*postings.all()[0].call) + group_->name() + what_is_left(postings.all()); };
+  const auto text = [&] {
+    const Posting& first = postings.all()[0];
+    return (first.call ? describe(*first.call) : describe(*first.record)) + group_->name() +
+           what_is_left(postings.all());
+  };
   copy_matched(postings);
   while (pending.left.load() > 0 && !world.aborted()) {
     if (!waiter().wait_briefly(world.patience(), [&] { return pending.is_over() || world.aborted(); }))
@@ -183,7 +180,14 @@ void HostBackend::wait_for(const host::Postings& postings) {
   }
   for (Posting& posting : postings.all())
     if (pending.left.load() > 0) take_back(posting);
-  for (; pending.left.load() > 0; std::this_thread::yield()) copy_matched(postings);  // a peer may still be copying
+  const auto is_lost = [&](const Posting& posting) {
+    const bool is_open = posting.state.load() < Posting::State::done;
+    return is_open && posting.message.peer >= 0 && world.has_died(group_->world_rank(posting.message.peer));
+  };
+  for (; pending.left.load() > 0; std::this_thread::yield()) {  // a peer may still be copying
+    copy_matched(postings);
+    if (pending.left.load() > 0 && std::ranges::any_of(postings.all(), is_lost)) world.throw_aborted();
+  }
   for (const Posting& posting : postings.all())
     if (posting.state.load() == Posting::State::failed) world.throw_aborted();
 }

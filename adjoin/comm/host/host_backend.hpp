@@ -3,9 +3,11 @@
 #include <array>
 #include <memory>
 #include <memory_resource>
+#include <optional>
 #include <vector>
 
 #include "adjoin/base/copying.hpp"
+#include "adjoin/base/process_owner.hpp"
 #include "adjoin/comm/contract/backend.hpp"
 #include "adjoin/comm/host/group.hpp"
 
@@ -30,12 +32,14 @@ class HostBackend : public Backend {
 
  protected:
   HostBackend(std::shared_ptr<host::Group> group, int rank);
+  /// begin() for messages of any kind, into memory that the peers reach: whoever posts a message second copies it, so each is
+  /// done as soon as both sides have posted it. A receive's peer may be -1: any rank.
+  class PostedMessages;
+  std::unique_ptr<PostedMessages> begin_messages(const Call& call);
   /// The waiter of the thread that calls.
   virtual host::Waiter& waiter() = 0;
 
  private:
-  class PostedSends;
-
   // Each rank's share of a collective, between meeting all ranks and finishing; where it is small, the inputs of the ranks that
   // give something have travelled with their calls, and it is not finished.
   void broadcast(const Call& call, bool is_small);
@@ -47,24 +51,30 @@ class HostBackend : public Backend {
   void reduce_scatter(const Call& call, bool is_small);
   void all_to_all(const Call& call, bool is_small);
   /// Publishes the collective, meets all ranks, does its share, and finishes.
-  void run_in_place(const Call& call);
-  /// The same for memory that peers do not reach.
+  /// `shown` is what the peers see: it differs from `call` in the memory that they do not reach. Where any rank needs pieces, all
+  /// go on to run_in_pieces instead of doing their share.
+  void run_in_place(const Call& shown, const Call& call, bool needs_pieces);
+  /// The same for memory that peers may not reach.
   void run_staged(const Call& call);
+  void run_in_pieces(const Call& call);
+  void run_piece(const Call& piece);
 
   /// Whether each rank's input travels with its call.
   bool is_small(const Call& call) const;
   const host::PublishedCall& call_of(int rank) const { return group_->call_of(rank, sequence_); }
-  /// The address of each rank's input and output, plus `offset` bytes.
-  const std::vector<const void*>& inputs(int64_t offset);
-  const std::vector<void*>& outputs(int64_t offset);
+  void* output_of(const Call& call, int peer) const { return peer == rank_ ? call.out.data : call_of(peer).out; }
+  /// The address of each rank's input and output, plus `offset` bytes; those of this rank are the call's.
+  const std::vector<const void*>& inputs(const Call& call, int64_t offset);
+  const std::vector<void*>& outputs(const Call& call, int64_t offset);
 
   /// Copies the blocks that travelled with the ranks' calls to their places in this rank's output.
   void collect(const Call& call) const;
   /// Copies elements [first, first + count) of the outputs into every rank's output; `from` holds them from element `start` on.
-  void give_to_all(const void* from, int64_t start, int64_t first, int64_t count, ElementType type, Copy copy);
+  void give_to_all(const Call& call, const void* from, int64_t start, int64_t first, int64_t count, Copy copy);
 
   /// Posts all messages, with copies of data that peers could not read. The copies must live as long as the postings.
-  [[nodiscard]] host::Room post_all(std::span<const Message> messages, const Call& call, host::Postings& postings);
+  [[nodiscard]] host::Room post_all(std::span<const Message> messages, const Call& call, host::Postings& postings,
+                                    bool are_begun = false);
   void post(host::Posting& mine);
   /// False where a peer has matched it and is about to finish it.
   bool take_back(host::Posting& posting);
@@ -78,6 +88,24 @@ class HostBackend : public Backend {
   std::vector<void*> outputs_;
   std::array<std::pmr::vector<int64_t>, 2> counts_;  // shown in the latest two calls
   host::Postings postings_;
+  std::optional<host::Room> stage_;  // made when first needed
+};
+
+/// What peers read of messages that were begun. An exchange has it on its stack.
+class HostBackend::PostedMessages final : public Pending {
+ public:
+  PostedMessages(std::shared_ptr<HostBackend> backend, const Call& call);
+  ~PostedMessages() override;
+  void wait() override { backend_->wait_for(postings_); }
+  bool done() override { return postings_.pending().left.load() == 0; }
+  /// The other rank of the first message.
+  int peer() const { return postings_.all()[0].message.peer; }
+
+ private:
+  const ProcessOwner process_;
+  const std::shared_ptr<HostBackend> backend_;
+  host::Postings postings_;
+  const host::Room copies_;
 };
 
 }  // namespace adjoin

@@ -21,6 +21,9 @@ constexpr int64_t kBlockBytes = 16 * 1024;
 /// A rank's share is a multiple of this many elements, so that no two ranks write to one cache line of an aligned
 /// buffer.
 constexpr int64_t kShareUnit = 64;
+/// Bytes of each rank that a collective works on at once where a rank's memory must be copied. Copies
+/// stay in the caches until they are used.
+constexpr int64_t kPieceBytes = 256 * 1024;
 
 char* at(void* base, int64_t bytes) {
   return static_cast<char*>(base) + bytes;
@@ -60,10 +63,10 @@ int64_t largest_bytes(const Call& call) {
 
 void HostBackend::run_collective(const Call& call) {
   if (!call.algorithm.empty()) return Backend::run_collective(call);
-  group_->world().is_of_processes() ? run_staged(call) : run_in_place(call);
+  group_->world().is_of_processes() ? run_staged(call) : run_in_place(call, call, /*needs_pieces=*/false);
 }
 
-void HostBackend::run_in_place(const Call& call) {
+void HostBackend::run_in_place(const Call& shown, const Call& call, bool needs_pieces) {
   using Own = void (HostBackend::*)(const Call&, bool is_small);
   using T = HostBackend;
   static constexpr Own kOwn[kCollectives] = {nullptr,        &T::broadcast,      &T::reduce,
@@ -71,39 +74,95 @@ void HostBackend::run_in_place(const Call& call) {
                                              &T::all_gather, &T::reduce_scatter, &T::all_to_all};
   const bool small = is_small(call);
   const bool gives = kind_of(*call.collective).root != CollectiveKind::Root::gives || rank_ == call.root;
-  sequence_ = group_->publish(rank_, call, small && gives ? call.in.bytes() : 0, counts_[0]);
+  sequence_ = group_->publish(rank_, shown, small && gives ? call.in.bytes() : 0, counts_[0], needs_pieces);
   std::swap(counts_[0], counts_[1]);
   small ? group_->meet(waiter(), rank_, sequence_) : group_->meet_to_work(waiter(), rank_, sequence_);
-  if (const Own own = kOwn[static_cast<size_t>(*call.collective)]) (this->*own)(call, small);
-  if (!small) group_->finish(rank_, sequence_);
+  bool in_pieces = false;
+  for (int peer = 0; !small && peer < size(); ++peer) in_pieces |= call_of(peer).needs_pieces;
+  if (const Own own = kOwn[static_cast<size_t>(*call.collective)]; own && !in_pieces) (this->*own)(call, small);
+  if (!small) group_->finish(waiter(), rank_, sequence_);
+  if (in_pieces) run_in_pieces(call);
 }
 
 void HostBackend::run_staged(const Call& call) {
   using C = Collective;
   const host::World& world = group_->world();
   const C c = *call.collective;
-  if (is_small(call)) return run_in_place(call);
   const bool is_root = call.root == rank_ || call.root < 0;
   const bool peers_read = c != C::gather && (is_root || c == C::reduce);
   const bool peers_write = is_root && c != C::scatter && c != C::reduce_scatter && c != C::all_to_all;
-  const bool is_broadcast = c == C::broadcast;  // into every rank's output
-  const bool stages_out = (peers_write || is_broadcast) && call.out.bytes() > 0 && !world.reaches(call.out.data);
+  const bool stages_out = (peers_write || c == C::broadcast) && call.out.bytes() > 0 && !world.reaches(call.out.data);
   const bool stages_in = peers_read && call.in.bytes() > 0 && !world.reaches(call.in.data);
-  if (!stages_in && !stages_out) return run_in_place(call);
+  const bool is_cut =
+      c == C::broadcast || c == C::reduce || c == C::all_reduce || c == C::all_gather || c == C::reduce_scatter;
+  if (is_small(call) || is_cut) return run_in_place(call, call, stages_in || stages_out);
 
-  const bool is_in_place = stages_in && stages_out && call.in.data == call.out.data;
   const Room out(group_->world().memory(), stages_out ? call.out.bytes() : 0);
-  const Room in(group_->world().memory(), stages_in && !is_in_place ? call.in.bytes() : 0);
+  const Room in(group_->world().memory(), stages_in ? call.in.bytes() : 0);
   Call staged = call;
   if (stages_out) staged.out.data = out.at(0);
   if (stages_in) {
-    void* copy = is_in_place ? out.at(0) : in.at(0);
-    copy_bytes(copy, call.in.data, call.in.bytes());
-    staged.in.data = copy;
+    copy_bytes(in.at(0), call.in.data, call.in.bytes());
+    staged.in.data = in.at(0);
   }
-  run_in_place(staged);
-  const bool has_it = is_broadcast && is_root;
-  if (stages_out && !has_it) copy_bytes(call.out.data, staged.out.data, call.out.bytes());
+  run_in_place(staged, staged, /*needs_pieces=*/false);
+  if (stages_out) copy_bytes(call.out.data, staged.out.data, call.out.bytes());
+}
+
+/// Carries out a collective by others that combine or give away the same elements, each on few of them.
+void HostBackend::run_in_pieces(const Call& call) {
+  const int64_t step = kPieceBytes / size_of(call.in.type);
+  Call piece = call;
+  const auto run = [&](const ConstBuffer& in, const Buffer& out, int64_t count) {
+    for (int64_t begin = 0; begin < count; begin += step) {
+      const int64_t n = std::min(step, count - begin);
+      piece.in = in.data ? in.slice(begin, n) : ConstBuffer(nullptr, n, in.type);
+      piece.out = out.data ? out.slice(begin, n) : Buffer{nullptr, n, out.type};
+      run_piece(piece);
+    }
+  };
+  if (*call.collective != Collective::all_gather && *call.collective != Collective::reduce_scatter)
+    return run(call.in, call.out, call.in.count);
+  const bool gathers = call.collective == Collective::all_gather;  // each rank broadcasts its block, or gets its sum
+  piece.collective = gathers ? Collective::broadcast : Collective::reduce;
+  piece.counts = {};
+  for (int owner = 0; owner < size(); ++owner) {
+    const int64_t begin = start_of(call.counts, owner), count = call.counts[static_cast<size_t>(owner)];
+    piece.root = owner;
+    if (!gathers) {
+      run(call.in.slice(begin, count), rank_ == owner ? call.out : Buffer{nullptr, count, call.out.type}, count);
+      continue;
+    }
+    const Buffer block = call.out.slice(begin, count);
+    if (rank_ == owner && block.data != call.in.data) copy_bytes(block.data, call.in.data, block.bytes());
+    run(block, block, count);
+  }
+}
+
+/// Carries out a broadcast, a reduce or an all_reduce of a piece. Of memory that its peers do not reach, a rank copies what they
+/// work on to its stage and back, and works on its own share where that is.
+void HostBackend::run_piece(const Call& piece) {
+  using C = Collective;
+  const host::World& world = group_->world();
+  const C c = *piece.collective;
+  const bool is_root = piece.root == rank_ || piece.root < 0;
+  const bool stages_in = (is_root || c == C::reduce) && !world.reaches(piece.in.data);
+  const bool gets = c == C::broadcast ? !is_root : is_root;
+  const bool stages_out = gets && !world.reaches(piece.out.data);
+  if (is_small(piece) || (!stages_in && !stages_out)) return run_in_place(piece, piece, /*needs_pieces=*/false);
+  if (!stage_) stage_.emplace(group_->world().memory(), kPieceBytes);
+  const Share mine = share_of(rank_, size(), piece.in.count);
+  const int64_t item = size_of(piece.in.type), end = mine.begin + mine.count;
+  const auto copy_others = [&](void* to, const void* from) {
+    copy_bytes(to, from, mine.begin * item);
+    copy_bytes(at(to, end * item), at(from, end * item), (piece.in.count - end) * item);
+  };
+  Call shown = piece;
+  if (stages_in) copy_others(stage_->at(0), piece.in.data);
+  if (stages_in) shown.in.data = stage_->at(0);
+  if (stages_out || (stages_in && c == C::broadcast)) shown.out.data = stage_->at(0);  // both are one there
+  run_in_place(shown, piece, /*needs_pieces=*/false);
+  if (stages_out) copy_others(piece.out.data, stage_->at(0));
 }
 
 bool HostBackend::is_small(const Call& call) const {
@@ -121,24 +180,26 @@ bool HostBackend::is_small(const Call& call) const {
   }
 }
 
-const std::vector<const void*>& HostBackend::inputs(int64_t offset) {
+const std::vector<const void*>& HostBackend::inputs(const Call& call, int64_t offset) {
   inputs_.resize(static_cast<size_t>(size()));
-  for (int peer = 0; peer < size(); ++peer) inputs_[static_cast<size_t>(peer)] = at(call_of(peer).in, offset);
+  for (int peer = 0; peer < size(); ++peer)
+    inputs_[static_cast<size_t>(peer)] = at(peer == rank_ ? call.in.data : call_of(peer).in, offset);
   return inputs_;
 }
 
-const std::vector<void*>& HostBackend::outputs(int64_t offset) {
+const std::vector<void*>& HostBackend::outputs(const Call& call, int64_t offset) {
   outputs_.resize(static_cast<size_t>(size()));
-  for (int peer = 0; peer < size(); ++peer) outputs_[static_cast<size_t>(peer)] = at(call_of(peer).out, offset);
+  for (int peer = 0; peer < size(); ++peer) outputs_[static_cast<size_t>(peer)] = at(output_of(call, peer), offset);
   return outputs_;
 }
 
-void HostBackend::give_to_all(const void* from, int64_t start, int64_t first, int64_t count, ElementType type,
+void HostBackend::give_to_all(const Call& call, const void* from, int64_t start, int64_t first, int64_t count,
                               Copy copy) {
-  for_each_block({first, count}, type, [&](int64_t begin, int64_t n) {
-    const void* block = at(from, (begin - start) * size_of(type));
+  const int64_t item = size_of(call.out.type);
+  for_each_block({first, count}, call.out.type, [&](int64_t begin, int64_t n) {
+    const void* block = at(from, (begin - start) * item);
     for (int peer = 0; peer < size(); ++peer)
-      if (void* to = at(call_of(peer).out, begin * size_of(type)); to != block) copy(to, block, n * size_of(type));
+      if (void* to = at(output_of(call, peer), begin * item); to != block) copy(to, block, n * item);
   });
 }
 
@@ -150,27 +211,28 @@ void HostBackend::broadcast(const Call& call, bool is_small) {
   }
   // Each rank, including the root, writes its share into every other rank's buffer. The root's may be read-only.
   const Share mine = share_of(rank_, size(), buffer.count);
-  give_to_all(call_of(call.root).in, 0, mine.begin, mine.count, buffer.type, copy_for((size() - 1) * buffer.bytes()));
+  const void* from = rank_ == call.root ? call.in.data : call_of(call.root).in;
+  give_to_all(call, from, 0, mine.begin, mine.count, copy_for((size() - 1) * buffer.bytes()));
 }
 
 void HostBackend::reduce(const Call& call, bool is_small) {
   const ConstBuffer& in = call.in;
   if (is_small) {
-    if (rank_ == call.root) reduce_all_into(call.out, inputs(0), call.reduction);
+    if (rank_ == call.root) reduce_all_into(call.out, inputs(call, 0), call.reduction);
     return;
   }
   const Share mine = share_of(rank_, size(), in.count);
   const int64_t offset = mine.begin * size_of(in.type);
-  reduce_all_into({at(call_of(call.root).out, offset), mine.count, in.type}, inputs(offset), call.reduction);
+  reduce_all_into({at(output_of(call, call.root), offset), mine.count, in.type}, inputs(call, offset), call.reduction);
 }
 
 void HostBackend::all_reduce(const Call& call, bool is_small) {
   const Buffer& buffer = call.out;
-  if (is_small) return reduce_all_into(buffer, inputs(0), call.reduction);
+  if (is_small) return reduce_all_into(buffer, inputs(call, 0), call.reduction);
   // Each rank reduces its share and writes it into every rank's buffer.
   const Share mine = share_of(rank_, size(), buffer.count);
   const int64_t offset = mine.begin * size_of(buffer.type);
-  reduce_all_into(outputs(offset), buffer.type, mine.count, inputs(offset), call.reduction);
+  reduce_all_into(outputs(call, offset), buffer.type, mine.count, inputs(call, offset), call.reduction);
 }
 
 void HostBackend::gather(const Call& call, bool is_small) {
@@ -196,13 +258,13 @@ void HostBackend::all_gather(const Call& call, bool is_small) {
   for (int owner = 0; owner < size(); ++owner) {
     const int64_t end = start + call.counts[static_cast<size_t>(owner)];
     const int64_t first = std::max(start, mine.begin), last = std::min(end, mine.begin + mine.count);
-    give_to_all(call_of(owner).in, start, first, last - first, call.in.type, copy);
+    give_to_all(call, owner == rank_ ? call.in.data : call_of(owner).in, start, first, last - first, copy);
     start = end;
   }
 }
 
 void HostBackend::reduce_scatter(const Call& call, bool) {
-  reduce_all_into(call.out, inputs(start_of(call.counts, rank_) * size_of(call.in.type)), call.reduction);
+  reduce_all_into(call.out, inputs(call, start_of(call.counts, rank_) * size_of(call.in.type)), call.reduction);
 }
 
 void HostBackend::all_to_all(const Call& call, bool) {

@@ -39,9 +39,14 @@ Posting* Mailbox::match_or_leave(Posting& posting) {
   const bool is_send = posting.message.is_send();
   const std::lock_guard lock(lock_);
   Posting* match = take_out(is_send ? receives_ : sends_, [&](const Posting& other) {
-    return other.sender() == posting.sender() && other.message.tag == posting.message.tag;
+    const bool is_any = other.sender() < 0 || posting.sender() < 0;
+    return (is_any || other.sender() == posting.sender()) && other.message.tag == posting.message.tag;
   });
-  if (!match) append(is_send ? sends_ : receives_, posting);
+  if (!match) {
+    append(is_send ? sends_ : receives_, posting);
+  } else {
+    (is_send ? match : &posting)->message.peer = (is_send ? posting : *match).owner;
+  }
   return match;
 }
 
@@ -66,7 +71,7 @@ std::span<Posting> Postings::take(size_t messages, const Call& call, int owner, 
   for (size_t i = 0; i < messages; ++i) {
     Posting& posting = postings_[i];
     posting.owner = owner;
-    posting.only_owner_copies = false;
+    posting.only_owner_copies = posting.is_begun = false;
     posting.call = as_record ? nullptr : &call;
     posting.record = &shared_->record;
     posting.signature = signature;

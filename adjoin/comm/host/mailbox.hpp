@@ -29,6 +29,7 @@ struct Posting {
   Message message;
   int owner = 0;                           // the rank in the group that posted it
   bool only_owner_copies = false;          // a receive into memory that the peer does not reach
+  bool is_begun = false;                   // its owner may do something else meanwhile, so whoever posts second copies
   const Call* call = nullptr;              // of a thread: the call that it is part of
   const CallRecord* record = nullptr;      // of a process: the same
   Signature signature;                     // where it is part of a collective
@@ -38,6 +39,7 @@ struct Posting {
   Posting* match = nullptr;    // of a matched receive: the send to copy from
   Posting* next = nullptr;     // in the mailbox
 
+  /// -1: any.
   int sender() const { return message.is_send() ? owner : message.peer; }
   int receiver() const { return message.is_send() ? message.peer : owner; }
 };
@@ -46,7 +48,7 @@ struct Posting {
 class Mailbox {
  public:
   /// Removes and returns the first posting of the other side with the same sender and tag; where there is none, adds this one
-  /// and returns nullptr.
+  /// and returns nullptr. A receive from any sender is then one from that sender.
   Posting* match_or_leave(Posting& posting);
   /// Takes a posting back; false where a peer has matched it and is about to finish it.
   bool withdraw(Posting& posting);

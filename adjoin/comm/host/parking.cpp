@@ -19,4 +19,18 @@ void wake_waiters(std::atomic<uint32_t>& word, int at_most) {
   ::syscall(SYS_futex, &word, FUTEX_WAKE, at_most, nullptr, nullptr, 0);
 }
 
+void Lock::lock_held() {
+  const uint32_t own = id_of_process();
+  for (;;) {
+    uint32_t seen = state_.load();
+    const uint32_t holder = seen & ~kHasWaiters;
+    // Whoever has waited does not know whether others wait too.
+    if (holder == 0 || (holder != own && state_of_process(holder) == ProcessState::gone)) {
+      if (state_.compare_exchange_strong(seen, own | kHasWaiters)) return;
+    } else if (seen & kHasWaiters || state_.compare_exchange_strong(seen, seen | kHasWaiters)) {
+      wait_for_change(state_, holder | kHasWaiters, std::chrono::milliseconds(100));
+    }
+  }
+}
+
 }  // namespace adjoin::host

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <thread>
 
+#include "adjoin/base/processes.hpp"
+
 namespace adjoin::host {
 
 /// How long a waiter keeps its core before it sleeps.
@@ -33,20 +35,23 @@ inline void pause_briefly() {
 void wait_for_change(std::atomic<uint32_t>& word, uint32_t seen, std::chrono::nanoseconds at_most);
 void wake_waiters(std::atomic<uint32_t>& word, int at_most);
 
-/// A lock that is held briefly; for std::lock_guard.
+/// A lock that is held briefly; for std::lock_guard. It outlives a process that dies while it holds it: the next one that wants
+/// it takes it over, so what it guards must be whole between any two writes.
 class Lock {
  public:
   void lock() {
     uint32_t free = 0;
-    if (state_.compare_exchange_strong(free, 1)) return;
-    while (state_.exchange(2) != 0) wait_for_change(state_, 2, std::chrono::hours(1));
+    if (!state_.compare_exchange_strong(free, id_of_process())) lock_held();
   }
   void unlock() {
-    if (state_.exchange(0) == 2) wake_waiters(state_, 1);
+    if (state_.exchange(0) & kHasWaiters) wake_waiters(state_, 1);
   }
 
  private:
-  std::atomic<uint32_t> state_ = 0;  // 1: held; 2: held, and another thread may wait
+  static constexpr uint32_t kHasWaiters = uint32_t{1} << 31;
+  void lock_held();
+
+  std::atomic<uint32_t> state_ = 0;  // the process that holds it
 };
 
 /// Where ranks wait for conditions on atomics, and are woken when these may have changed.

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory_resource>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/contract/where.hpp"
 #include "adjoin/comm/host/parking.hpp"
 
 /// Ranks of one host that reach each other's memory: threads of a process, or processes that share their tensors' memory.
@@ -33,6 +35,10 @@ class Waiter {
   }
   /// Sleeps at `parking` until `waiting` is over or the world is aborted, which happens where it would never be over.
   virtual void sleep(Parking& parking, const Waiting& waiting) = 0;
+  /// Sleeps until `waiting` is over, whatever becomes of the world, or a rank that it needs has died.
+  virtual void sleep_through(Parking& parking, const Waiting& waiting) { parking.sleep(waiting.is_over); }
+  /// Where its call was made, if that is looked for only now that it turns out to wait or to fail.
+  virtual std::optional<Where> where() { return std::nullopt; }
 
  protected:
   /// Leaves a core on which another rank waits too.
@@ -73,13 +79,15 @@ class World {
   const Patience& patience() const { return patience_; }
 
   /// Whether the world has ended; then every rank's blocked and later calls end. Processes terminate instead.
-  bool aborted() const { return aborted_.load(); }
+  bool aborted() const { return aborted_->load(); }
   /// Throws CommunicationError with the reason.
   [[noreturn]] void throw_aborted() const { throw CommunicationError(reason_of_end()); }
   /// Ends the world with an error that the runtime found.
   virtual void end(const std::string& diagnosis) noexcept = 0;
   /// Whether a rank has returned, after which it never calls again.
   virtual bool has_left(int rank) const = 0;
+  /// Whether a rank's process is gone though the world goes on; it asks the system.
+  virtual bool has_died(int) const { return false; }
 
   /// Allocates memory that all ranks reach, at the same addresses.
   virtual std::pmr::memory_resource& memory() { return *std::pmr::new_delete_resource(); }
@@ -90,9 +98,11 @@ class World {
  protected:
   virtual std::string reason_of_end() const = 0;
 
-  std::atomic<bool> aborted_ = false;
+  /// Of this object, unless processes share one.
+  std::atomic<bool>* aborted_ = &own_aborted_;
 
  private:
+  std::atomic<bool> own_aborted_ = false;
   const int size_;
   const Patience patience_;
 };

@@ -159,7 +159,12 @@ void Group::begin() {
   if (spans_hosts())
     make_parts();
   else if (shared_->host_world)
-    in_memory_ = ProcessWorld::make_group(shared_->host_world, comm_, world_ranks_);
+    meet();
+}
+
+void Group::meet() {
+  CommMeeting meeting(comm_);
+  in_memory_ = host::make_group(shared_->host_world, meeting, world_ranks_);
 }
 
 /// The group of this group's ranks with equal `color`, not watched; ranks with MPI_UNDEFINED are in none. Called on all ranks.
@@ -185,7 +190,7 @@ void Group::make_parts() {
   int leader = rank_;
   check_mpi(MPI_Bcast(&leader, 1, MPI_INT, 0, own->comm_), "MPI_Bcast");
   const bool is_alone = own->world_ranks_.size() == 1;
-  if (!is_alone) own->in_memory_ = ProcessWorld::make_group(shared_->host_world, own->comm_, own->world_ranks_);
+  if (!is_alone) own->meet();
   std::vector<int> leader_of = gather_all(comm_, leader);
   int all_have = is_alone || own->in_memory_ ? 1 : 0;
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &all_have, 1, MPI_INT, MPI_MIN, comm_), "MPI_Allreduce");

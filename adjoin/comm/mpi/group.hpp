@@ -89,6 +89,8 @@ class Group {
   class Turn;
   /// What follows once MPI has made the group, on all its members.
   void begin();
+  /// Begins to use the memory that its ranks share.
+  void meet();
   std::shared_ptr<Group> split(int color) const;
   void make_parts();
   uint64_t next_id(std::span<const int> ranks);

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
 #include <system_error>
 #include <utility>
 
@@ -67,19 +68,18 @@ bool mpi_is_alive() {
   return initialized && !finalized;
 }
 
-std::string failure_of_all(MPI_Comm comm, const std::function<void()>& step) {
-  char text[256] = {};
-  try {
-    step();
-  } catch (const std::exception& e) {
-    std::string(e.what()).copy(text, sizeof(text) - 1);
-  }
-  const int none = ranks_in(comm);
-  int first = text[0] ? rank_in(comm) : none;
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
-  if (first == none) return "";
-  check_mpi(MPI_Bcast(text, sizeof(text), MPI_CHAR, first, comm), "MPI_Bcast");
-  return text;
+std::vector<std::string> CommMeeting::exchange(const std::string& mine) {
+  const std::vector<int> bytes = gather_all(comm_, static_cast<int>(mine.size()));
+  std::vector<int> begins(bytes.size() + 1);
+  std::partial_sum(bytes.begin(), bytes.end(), begins.begin() + 1);
+  std::string all(static_cast<size_t>(begins.back()), '\0');
+  check_mpi(MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, all.data(), bytes.data(),
+                           begins.data(), MPI_BYTE, comm_),
+            "MPI_Allgatherv");
+  std::vector<std::string> parts;
+  for (size_t rank = 0; rank < bytes.size(); ++rank)
+    parts.push_back(all.substr(static_cast<size_t>(begins[rank]), static_cast<size_t>(bytes[rank])));
+  return parts;
 }
 
 MpiShared::MpiShared(const MpiOptions& given) : options(given) {}
@@ -139,10 +139,11 @@ void MpiShared::tell_first_rank() const noexcept {
 void MpiShared::share_table(MPI_Comm host) {
   const int host_rank = rank_in(host), host_size = ranks_in(host);
   const size_t bytes = mpi::PendingTable::bytes_for(host_size);
+  CommMeeting meeting(host);
   void* memory = nullptr;
   std::optional<SharedFile> file;
   SharedFile::Address address;
-  std::string why_none = failure_of_all(host, [&] {
+  std::string why_none = host::failure_of_all(meeting, [&] {
     if (host_rank != 0) return;
     file = SharedFile::make(bytes);
     address = file->address();
@@ -151,7 +152,7 @@ void MpiShared::share_table(MPI_Comm host) {
   });
   if (why_none.empty()) {
     check_mpi(MPI_Bcast(&address, sizeof(address), MPI_BYTE, 0, host), "MPI_Bcast");
-    why_none = failure_of_all(host, [&] {
+    why_none = host::failure_of_all(meeting, [&] {
       if (host_rank != 0) memory = SharedFile::open(address, "the memory of local rank 0").map(bytes);
     });
   }
@@ -184,12 +185,13 @@ void MpiShared::share_tensors(MPI_Comm host) {
   int words[] = {options.host_memory == HostMemory::off ? 1 : 0, options.host_memory == HostMemory::on ? 1 : 0};
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, words, 2, MPI_INT, MPI_MAX, host), "MPI_Allreduce");
   const auto [is_off, is_on] = words;
+  CommMeeting meeting(host);
   const std::string why_none =
-      is_off != 0 ? "--host-memory or ADJOIN_HOST_MEMORY turns it off" : mpi::share_host_memory(host);
+      is_off != 0 ? "--host-memory or ADJOIN_HOST_MEMORY turns it off" : host::share_host_memory(meeting);
   note_host_memory({why_none.empty() ? host_size : 0, why_none});
   ranks_begin();
   if (why_none.empty()) {
-    host_world = std::make_shared<mpi::ProcessWorld>(*this, *SharedMemory::current(), host);
+    host_world = std::make_shared<mpi::ProcessWorld>(*this, *SharedMemory::current(), meeting);
     return;
   }
   if (is_on == 0 || host_size == 1) return;

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "adjoin/base/process_owner.hpp"
+#include "adjoin/comm/host/meeting.hpp"
 #include "adjoin/comm/mpi/mpi_backend.hpp"
 #include "adjoin/comm/mpi/pending_table.hpp"
 
@@ -45,9 +45,17 @@ std::vector<T> gather_all(MPI_Comm comm, const T& mine) {
 /// Whether this process may call MPI; never in the child of a fork.
 bool mpi_is_alive();
 
-/// Carries out `step` on all processes of `comm`. Returns the error that it throws on the first process that throws one, the same
-/// text on all, or "".
-std::string failure_of_all(MPI_Comm comm, const std::function<void()>& step);
+/// The processes of `comm`, as they meet before they share memory.
+class CommMeeting final : public host::Meeting {
+ public:
+  explicit CommMeeting(MPI_Comm comm) : comm_(comm) {}
+  int rank() const override { return rank_in(comm_); }
+  int size() const override { return ranks_in(comm_); }
+  std::vector<std::string> exchange(const std::string& mine) override;
+
+ private:
+  const MPI_Comm comm_;
+};
 
 /// What all groups of one process share of MPI: the table of pending calls of this host with the watchdog that reads it, and
 /// which process reports first when the job fails.

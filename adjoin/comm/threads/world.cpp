@@ -52,11 +52,11 @@ void World::leave_by(int rank, std::exception_ptr cause) noexcept {
 void World::end(std::string_view reason, int culprit, std::exception_ptr cause) noexcept {
   {
     const std::lock_guard lock(mutex_);
-    if (aborted_.load()) return;
+    if (aborted()) return;
     reason_ = reason;
     culprit_ = culprit;
     cause_ = std::move(cause);
-    aborted_.store(true);
+    aborted_->store(true);
   }
   for (const auto& group : groups()) group->wake_all();
 }

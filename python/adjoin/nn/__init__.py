@@ -1,5 +1,6 @@
 """Layers and losses whose tensors lie on any layouts, with the names and options of torch.nn."""
 
+from .. import _extension as _extension  # which prepares it
 from .._adjoin import Interpolation, Piece, attention, balanced_over, copied_on, init, on_one_worker
 from .layer import Layer
 from .layers import (

@@ -1,0 +1,44 @@
+"""The backend "adjoin" of torch.distributed, for the processes of one host: `import adjoin` registers it."""
+
+import atexit
+import os
+import warnings
+
+import torch
+
+
+def register():
+    """Makes "adjoin" a backend of torch.distributed, where that is part of torch."""
+    if not torch.distributed.is_available():
+        return
+    from . import _c10d
+
+    _c10d.set_inner_folders([os.path.dirname(os.path.abspath(module)) + os.sep for module in (__file__, torch.__file__)])
+    torch.distributed.Backend.register_backend("adjoin", _make_group, extended_api=True, devices=["cpu"])
+    atexit.register(_c10d.leave)
+
+
+def share_memory_with(module):
+    """Lets another extension module of this process use the memory that processes share."""
+    if torch.distributed.is_available():
+        from . import _c10d
+
+        module.use_memory(_c10d.memory())
+
+
+def _make_group(group, options):
+    from . import _c10d
+
+    size = group.group_size
+    ranks = list(group.global_ranks_in_group) or list(range(size))
+    world_size = torch.distributed.get_world_size() if torch.distributed.is_initialized() else size
+    timeout = group.timeout if options is None else options._timeout
+    made = _c10d.make_group(group.store, group.group_rank, ranks, max(world_size, max(ranks) + 1), timeout)
+    if not isinstance(made, str):
+        return made
+    if os.environ.get("ADJOIN_HOST_MEMORY") == "on":
+        raise torch.distributed.DistBackendError(f"adjoin: the ranks of a group share no memory: {made}")
+    if group.group_rank == 0:
+        warnings.warn(f"adjoin: the ranks of a group share no memory, so it uses gloo: {made}", stacklevel=2)
+    store = torch.distributed.PrefixStore("gloo", group.store)
+    return torch.distributed.ProcessGroupGloo(store, group.group_rank, size, timeout)

@@ -1,0 +1,270 @@
+import os
+import random
+import signal
+import threading
+import time
+import unittest
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from ranks import SCALE, alone, error_of, on_ranks
+
+
+def timed_error(call):
+    begin = time.monotonic()
+    return error_of(call), time.monotonic() - begin
+
+
+def kill_soon(seconds):
+    threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
+
+
+def mismatch(rank):
+    dist.barrier()
+    x = torch.ones(7)
+    given = [error_of(lambda: dist.all_reduce(x) if rank == 0 else dist.broadcast(x, 0))]
+    return [*given, error_of(lambda: dist.barrier())]
+
+
+def other_sizes(rank, is_async):
+    def call():
+        work = dist.all_reduce(torch.ones(4 + rank), async_op=is_async)
+        if is_async:
+            work.wait()
+
+    return error_of(call)
+
+
+def other_types(rank):
+    return error_of(lambda: dist.broadcast(torch.ones(4, dtype=torch.int16 if rank == 0 else torch.float16), 0))
+
+
+def other_messages(rank):
+    return error_of(lambda: dist.send(torch.ones(3), 1) if rank == 0 else dist.recv(torch.ones(4), 0))
+
+
+def deadlock(rank):
+    other = dist.new_group([0, 1])
+    dist.barrier(other)
+    return timed_error(lambda: dist.barrier(other if rank == 0 else None))
+
+
+def goes_on(rank):
+    """A group ends, and the others go on."""
+    pair = dist.new_group([0, 1])
+    given = error_of(lambda: dist.all_reduce(torch.ones(2 + rank), group=pair)) if rank < 2 else ""
+    x = torch.ones(1)
+    dist.all_reduce(x)
+    return given, x.item()
+
+
+def killed(rank, elements, seconds):
+    x = torch.ones(elements)
+    dist.all_reduce(x)
+    if rank == 1:
+        kill_soon(seconds)
+
+    def calls():
+        for _ in range(1_000_000):
+            dist.all_reduce(x)
+
+    return error_of(calls)
+
+
+def killed_in_messages(rank, seed):
+    draw = random.Random(seed)
+    x = torch.ones(draw.choice((10, 100_000)))
+    dist.barrier()
+    if rank == 1:
+        kill_soon(draw.random() / 10)
+
+    def calls():
+        for _ in range(1_000_000):
+            works = [dist.isend(x, 1 - rank), dist.irecv(torch.empty_like(x), 1 - rank)]
+            for work in works:
+                work.wait()
+
+    return error_of(calls)
+
+
+def killed_while_a_group_is_made(rank):
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return timed_error(lambda: dist.new_group([0, 1]))
+
+
+def returned(rank):
+    if rank == 1:
+        return ""
+    time.sleep(0.2)
+    return error_of(dist.barrier)
+
+
+def timeouts(rank):
+    if rank == 1:
+        time.sleep(1.5)
+        return []
+    given = [timed_error(lambda: dist.all_reduce(torch.ones(1), async_op=True).wait(timedelta(seconds=0.2)))]
+    pair = dist.group.WORLD
+    pair.set_timeout(timedelta(seconds=0.3))
+    return [*given, timed_error(lambda: pair.recv([torch.ones(1)], 1, 0).wait())]
+
+
+def again(rank, folder):
+    dist.destroy_process_group()
+    dist.init_process_group("adjoin", init_method=f"file://{folder}/again", rank=1 - rank, world_size=2)
+    x = torch.tensor([float(dist.get_rank())])
+    dist.broadcast(x, 0)
+    pipe = os.pipe()
+    if (child := os.fork()) == 0:
+        os.write(pipe[1], error_of(dist.barrier).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    dist.barrier()
+    group = dist.new_group([0, 1])
+    dist.destroy_process_group(group)
+    return x.item(), os.read(pipe[0], 1000).decode(), error_of(lambda: group.barrier().wait())
+
+
+def many_groups(rank):
+    def threads():
+        return len(os.listdir("/proc/self/task"))
+
+    before = threads()
+    x = torch.ones(3)
+    for _ in range(20):
+        group = dist.new_group([0, 1])
+        dist.all_reduce(x, group=group, async_op=True).wait()
+        x.fill_(1)
+        dist.destroy_process_group(group)
+    dist.barrier()
+    return threads() - before, dist.distributed_c10d._get_default_store().num_keys()
+
+
+def messages(rank):
+    """Messages in any order beside collectives, from any rank, and with equal tags."""
+    size = dist.get_world_size()
+    x, y, z = torch.zeros(3), torch.zeros(50_000), torch.zeros(2)
+    if rank == 0:
+        late, early = dist.irecv(x, 1, tag=1), dist.irecv(y, 1, tag=2)
+        dist.barrier()
+        early.wait()
+        late.wait()
+        sources = sorted(dist.recv(z) for _ in range(size - 1))
+        first, second = torch.zeros(1), torch.zeros(1)
+        dist.recv(first, 1, tag=7)
+        dist.recv(second, 1, tag=7)
+        return x.tolist(), y[-1].item(), sources, first.item(), second.item()
+    if rank == 1:
+        begun = [dist.isend(torch.full((50_000,), 2.0), 0, tag=2), dist.isend(torch.full((3,), 1.0), 0, tag=1)]
+    dist.barrier()
+    if rank == 1:
+        for work in begun:
+            work.wait()
+    dist.send(torch.ones(2), 0)
+    if rank == 1:
+        for work in [dist.isend(torch.tensor([3.0]), 0, tag=7), dist.isend(torch.tensor([4.0]), 0, tag=7)]:
+            work.wait()
+    return None
+
+
+def futures(rank):
+    x, called = torch.ones(3), []
+    work = dist.all_reduce(x, async_op=True)
+    then = work.get_future().then(lambda future: called.append(future.value()[0].sum().item()))
+    then.wait()
+    return called, work.is_completed(), x.tolist()
+
+
+@alone
+class Faults(unittest.TestCase):
+    def line(self, function, word):
+        """Where in this file a function has a word."""
+        lines = Path(__file__).read_text().splitlines()
+        begin = lines.index(next(line for line in lines if line.startswith(f"def {function}(")))
+        return next(i + 1 for i in range(begin, len(lines)) if word in lines[i])
+
+    def test_calls_that_differ(self):
+        line = self.line("mismatch", "dist.all_reduce")
+        for ((first, later),) in on_ranks(mismatch):
+            self.assertIn("DistBackendError: adjoin: mismatched collectives", first)
+            self.assertIn(f"rank 0: all_reduce #2 (sum, float32 x 7) at torch_faults_test.py:{line}", first)
+            self.assertIn(f"rank 1: broadcast #2 (root 0, float32 x 7) at torch_faults_test.py:{line}", first)
+            self.assertEqual(later, first)
+
+    def test_sizes_and_types_that_differ(self):
+        for is_async in (False, True):
+            for (given,) in on_ranks(other_sizes, arguments=(is_async,)):
+                for rank in range(2):
+                    self.assertRegex(given, rf"rank {rank}: all_reduce #1 \(sum, float32 x {4 + rank}\) at torch_faults_test.py:\d+")
+        for (given,) in on_ranks(other_types):
+            self.assertIn("rank 0: broadcast #1 (int16, root 0, uint8 x 8)", given)
+            self.assertIn("rank 1: broadcast #1 (root 0, float16 x 4)", given)
+        for (given,) in on_ranks(other_messages):
+            self.assertIn("float32 x 3 by send", given)
+            self.assertIn("float32 x 4 by recv", given)
+
+    def test_deadlock_over_two_groups(self):
+        for ((given, seconds),) in on_ranks(deadlock):
+            self.assertIn("deadlock: these calls can never end", given)
+            self.assertRegex(given, r"rank 0: barrier #2 at torch_faults_test.py:\d+, waits for rank 1")
+            self.assertRegex(given, r"rank 1: barrier #1 at torch_faults_test.py:\d+, waits for rank 0")
+
+    def test_other_groups_go_on(self):
+        for rank, ((error, value),) in enumerate(on_ranks(goes_on, 3)):
+            self.assertEqual(value, 3)
+            self.assertEqual("on group {0, 1}" in error, rank < 2, error)
+
+    def test_killed_peers_are_named(self):
+        draw = random.Random(0)
+        for seed in range(4 * SCALE):
+            arguments = (draw.choice((10, 1000, 3_000_000)), draw.random() / 5)
+            (given,), _ = on_ranks(killed, arguments=arguments, lost=(1,))
+            self.assertRegex(given, r"rank 1 \(process \d+\) has died", arguments)
+            self.assertIn("torch_faults_test.py", given)
+            (given,), _ = on_ranks(killed_in_messages, arguments=(seed,), lost=(1,))
+            self.assertRegex(given, r"rank 1 \(process \d+\) has died", seed)
+        ((given, seconds),), _ = on_ranks(killed_while_a_group_is_made, lost=(1,))
+        self.assertRegex(given, r"rank 1 \(process \d+\) has died")
+        self.assertLess(seconds, 5)
+
+    def test_a_peer_that_returned_has_not_died(self):
+        (given,), _ = on_ranks(returned)
+        self.assertRegex(given, r"rank 1 (\(process \d+\) )?has returned")
+        self.assertNotIn("died", given)
+
+    def test_timeouts(self):
+        (given,), _ = on_ranks(timeouts)
+        for error, seconds in given:
+            self.assertIn(" Timed out ", error)
+            self.assertLess(seconds, 1.4)
+
+    def test_destroyed_and_made_again(self):
+        import tempfile
+
+        with tempfile.TemporaryDirectory() as folder:
+            for ((value, in_child, destroyed),) in on_ranks(again, arguments=(folder,)):
+                self.assertEqual(value, 0)
+                self.assertIn("ValueError: adjoin: this group belongs to the process that made this one by fork()", in_child)
+                self.assertIn("ValueError: adjoin: this group has been destroyed", destroyed)
+
+    def test_groups_leave_nothing_behind(self):
+        given = on_ranks(many_groups)
+        self.assertEqual([threads for ((threads, _),) in given], [0, 0])
+        keys = {keys for ((_, keys),) in given}
+        self.assertLess(max(keys), 40)  # PyTorch's own
+
+    def test_messages(self):
+        for size in (2, 3):
+            (given,), *_ = on_ranks(messages, size)
+            self.assertEqual(given, ([1.0] * 3, 2.0, list(range(1, size)), 3.0, 4.0))
+
+    def test_futures(self):
+        for ((called, is_completed, result),) in on_ranks(futures):
+            self.assertEqual((called, is_completed, result), ([6.0], True, [2.0] * 3))
+
+
+if __name__ == "__main__":
+    unittest.main()
