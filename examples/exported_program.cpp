@@ -59,6 +59,6 @@ int main(int argc, char** argv) {
       },
       [&](CLI::App& app) {
         app.add_option("--program", file, "File that exported_program.py wrote, in float64")->required();
-        app.add_option("--out", out, "Safetensors file for the weights that it has learned");
+        app.add_option("--out", out, "Safetensors file for what it has learned");
       });
 }

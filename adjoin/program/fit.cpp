@@ -14,31 +14,16 @@ const c10::Type& certain(const c10::Type& type) {
   return type.kind() == TypeKind::OptionalType ? *type.castRaw<c10::OptionalType>()->getElementType() : type;
 }
 
-c10::IValue empty_list(const c10::Type& element) {
-  switch (element.kind()) {
-    case TypeKind::TensorType:
-      return c10::List<at::Tensor>();
-    case TypeKind::OptionalType:
-      return c10::List<std::optional<at::Tensor>>();
-    case TypeKind::FloatType:
-      return c10::List<double>();
-    case TypeKind::BoolType:
-      return c10::List<bool>();
-    default:
-      return c10::List<int64_t>();
-  }
-}
-
 template <class Number>
 c10::IValue repeated(Number number, int32_t times) {
   return c10::List<Number>(std::vector<Number>(static_cast<size_t>(times), number));
 }
 
-void fit_list(const c10::Type& element, int32_t length, c10::IValue& constant) {
-  if (constant.isList() && constant.toListRef().empty()) constant = empty_list(element);
+void fit_list(const c10::TypePtr& element, int32_t length, c10::IValue& constant) {
+  if (constant.isList() && constant.toListRef().empty()) constant = c10::impl::GenericList(element);
   if (constant.isInt()) constant = repeated(constant.toInt(), length);
   if (constant.isDouble()) constant = repeated(constant.toDouble(), length);
-  if (constant.isIntList() && element.kind() == TypeKind::FloatType) {
+  if (constant.isIntList() && element->kind() == TypeKind::FloatType) {
     c10::List<double> numbers;
     for (const int64_t number : constant.toIntVector()) numbers.push_back(static_cast<double>(number));
     constant = numbers;
@@ -82,7 +67,7 @@ void fit(const c10::Argument& wanted, Argument& argument) {
     if (argument.is_tensor && constant.isScalar()) constant = number_as_tensor(constant);
     if (type.kind() == TypeKind::FloatType && constant.isInt()) constant = static_cast<double>(constant.toInt());
     if (type.kind() == TypeKind::ListType)
-      fit_list(*type.castRaw<c10::ListType>()->getElementType(), wanted.N().value_or(1), constant);
+      fit_list(type.castRaw<c10::ListType>()->getElementType(), wanted.N().value_or(1), constant);
   }
   require(is_fit(type, argument), [&] { return "the argument " + wanted.name() + " is no " + type.str(); });
 }

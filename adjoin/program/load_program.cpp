@@ -32,6 +32,13 @@ Tensors read_if_there(const Archive& archive, const std::string& configuration) 
   return archive.contains(configuration) ? read_tensors(archive, configuration) : Tensors();
 }
 
+std::vector<std::string> user_inputs(const OuterGraph& outer) {
+  std::vector<std::string> names;
+  for (const GraphInput& input : outer.inputs)
+    if (input.kind == GraphInput::Kind::user) names.push_back(input.name);
+  return names;
+}
+
 /// Checks that each tensor that the graph takes is there, and is what the graph declares.
 void check_weights(const Archive& archive, const OuterGraph& outer, const Tensors& tensors, const Tensors& constants) {
   for (size_t i = 0; i < outer.inputs.size(); ++i) {
@@ -48,6 +55,13 @@ void check_weights(const Archive& archive, const OuterGraph& outer, const Tensor
                         return size.is_fixed && *size.example == given;
                       });
     if (!fits) archive.refuse("the tensor " + in_quotes(input.name) + " is not as the graph declares it");
+  }
+  for (const GraphOutput& output : outer.outputs) {
+    const bool is_there = std::ranges::any_of(outer.inputs, [&](const GraphInput& input) {
+      return input.kind == GraphInput::Kind::buffer && input.name == output.name;
+    });
+    if (output.is_buffer && !is_there)
+      archive.refuse("it writes to the buffer " + in_quotes(output.name) + ", which it lacks");
   }
 }
 
@@ -67,6 +81,8 @@ std::shared_ptr<Program> load_program(const std::filesystem::path& path) {
     parts.evaluation = read_checked_graph(archive, "eval");
     parts.evaluation_constants = read_if_there(archive, "data/constants/eval_constants_config.json");
     check_weights(archive, *parts.evaluation, parts.tensors, parts.evaluation_constants);
+    if (user_inputs(*parts.evaluation) != user_inputs(parts.training))
+      archive.refuse("its graphs of training and of eval mode take other inputs");
   }
   try {
     return std::make_shared<Program>(std::move(parts));

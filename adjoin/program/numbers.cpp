@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include "adjoin/base/error.hpp"
@@ -27,25 +28,16 @@ int64_t whole_number(const IValue& x) {
   return x.isInt() ? x.toInt() : static_cast<int64_t>(x.toBool());
 }
 
-template <class OfIntegers, class OfReals>
-IValue either(const Numbers& x, OfIntegers of_integers, OfReals of_reals) {
-  if (!are_integers(x)) return of_reals(real_number(x[0]), real_number(x[1]));
+template <auto OfIntegers, class OfReals>
+IValue either(const Numbers& x) {
+  if (!are_integers(x)) return OfReals()(real_number(x[0]), real_number(x[1]));
   int64_t result = 0;
-  require(!of_integers(x[0].toInt(), x[1].toInt(), &result), "a size is beyond 2^63 - 1");
+  require(!OfIntegers(x[0].toInt(), x[1].toInt(), &result), "a size is beyond 2^63 - 1");
   return result;
 }
-IValue add(const Numbers& x) {
-  return either(
-      x, [](auto... n) { return __builtin_add_overflow(n...); }, [](double a, double b) { return a + b; });
-}
-IValue sub(const Numbers& x) {
-  return either(
-      x, [](auto... n) { return __builtin_sub_overflow(n...); }, [](double a, double b) { return a - b; });
-}
-IValue mul(const Numbers& x) {
-  return either(
-      x, [](auto... n) { return __builtin_mul_overflow(n...); }, [](double a, double b) { return a * b; });
-}
+constexpr auto kAdd = [](auto... n) { return __builtin_add_overflow(n...); };
+constexpr auto kSub = [](auto... n) { return __builtin_sub_overflow(n...); };
+constexpr auto kMul = [](auto... n) { return __builtin_mul_overflow(n...); };
 
 int64_t floor_quotient(int64_t a, int64_t b) {
   require(b != 0 && !(a == INT64_MIN && b == -1), "a size is divided by zero");
@@ -65,15 +57,13 @@ IValue truediv(const Numbers& x) {
   return real_number(x[0]) / real_number(x[1]);
 }
 IValue pow(const Numbers& x) {
-  if (!are_integers(x) || x[1].toInt() < 0) return std::pow(real_number(x[0]), real_number(x[1]));
-  int64_t result = 1;
-  const bool stays = std::abs(x[0].toInt()) < 2;  // 0, 1 and -1 have no power that is too large
-  for (int64_t i = stays ? x[1].toInt() % 2 + 2 * static_cast<int64_t>(x[1].toInt() > 1) : x[1].toInt(); i > 0; --i)
-    require(!__builtin_mul_overflow(result, x[0].toInt(), &result), "a size is beyond 2^63 - 1");
-  return result;
+  const double power = std::pow(real_number(x[0]), real_number(x[1]));
+  if (!are_integers(x) || x[1].toInt() < 0) return power;
+  require(std::abs(power) <= 0x1p53, "a size is beyond 2^53");
+  return static_cast<int64_t>(power);
 }
 IValue neg(const Numbers& x) {
-  return x[0].isInt() ? sub({int64_t{0}, x[0]}) : IValue(-real_number(x[0]));
+  return x[0].isInt() ? either<kSub, std::minus<>>({int64_t{0}, x[0]}) : IValue(-real_number(x[0]));
 }
 IValue to_integer(const Numbers& x) {
   if (x[0].isInt() || x[0].isBool()) return whole_number(x[0]);
@@ -91,26 +81,26 @@ IValue any(const Numbers& x) {
   return are_integers(x) ? IValue(x[0].toInt() | x[1].toInt()) : IValue(holds(x[0]) || holds(x[1]));
 }
 template <class Compare>
-IValue compared(const Numbers& x, Compare compare) {
-  return are_integers(x) ? compare(x[0].toInt(), x[1].toInt()) : compare(real_number(x[0]), real_number(x[1]));
+IValue compared(const Numbers& x) {
+  return are_integers(x) ? Compare()(x[0].toInt(), x[1].toInt()) : Compare()(real_number(x[0]), real_number(x[1]));
 }
 
 const std::map<std::string_view, NumberOperation> kOperations{
-    {"_operator.add", {add, 2}},
-    {"_operator.sub", {sub, 2}},
-    {"_operator.mul", {mul, 2}},
+    {"_operator.add", {either<kAdd, std::plus<>>, 2}},
+    {"_operator.sub", {either<kSub, std::minus<>>, 2}},
+    {"_operator.mul", {either<kMul, std::multiplies<>>, 2}},
     {"_operator.floordiv", {floordiv, 2}},
     {"_operator.mod", {mod, 2}},
     {"_operator.truediv", {truediv, 2}},
     {"_operator.pow", {pow, 2}},
     {"_operator.neg", {neg, 1}},
     {"_operator.pos", {[](const Numbers& x) { return x[0]; }, 1}},
-    {"_operator.eq", {[](const Numbers& x) { return compared(x, std::equal_to<>()); }, 2}},
-    {"_operator.ne", {[](const Numbers& x) { return compared(x, std::not_equal_to<>()); }, 2}},
-    {"_operator.lt", {[](const Numbers& x) { return compared(x, std::less<>()); }, 2}},
-    {"_operator.le", {[](const Numbers& x) { return compared(x, std::less_equal<>()); }, 2}},
-    {"_operator.gt", {[](const Numbers& x) { return compared(x, std::greater<>()); }, 2}},
-    {"_operator.ge", {[](const Numbers& x) { return compared(x, std::greater_equal<>()); }, 2}},
+    {"_operator.eq", {compared<std::equal_to<>>, 2}},
+    {"_operator.ne", {compared<std::not_equal_to<>>, 2}},
+    {"_operator.lt", {compared<std::less<>>, 2}},
+    {"_operator.le", {compared<std::less_equal<>>, 2}},
+    {"_operator.gt", {compared<std::greater<>>, 2}},
+    {"_operator.ge", {compared<std::greater_equal<>>, 2}},
     {"_operator.and_", {both, 2}},
     {"_operator.or_", {any, 2}},
     {"math.trunc", {to_integer, 1}},
@@ -118,8 +108,8 @@ const std::map<std::string_view, NumberOperation> kOperations{
     {"torch.sym_float", {[](const Numbers& x) -> IValue { return real_number(x[0]); }, 1}},
     {"torch.sym_not", {[](const Numbers& x) -> IValue { return !holds(x[0]); }, 1}},
     {"torch.sym_ite", {[](const Numbers& x) { return holds(x[0]) ? x[1] : x[2]; }, 3}},
-    {"torch.sym_max", {[](const Numbers& x) { return compared(x, std::less<>()).toBool() ? x[1] : x[0]; }, 2}},
-    {"torch.sym_min", {[](const Numbers& x) { return compared(x, std::less<>()).toBool() ? x[0] : x[1]; }, 2}},
+    {"torch.sym_max", {[](const Numbers& x) { return compared<std::less<>>(x).toBool() ? x[1] : x[0]; }, 2}},
+    {"torch.sym_min", {[](const Numbers& x) { return compared<std::less<>>(x).toBool() ? x[0] : x[1]; }, 2}},
     {"torch.sym_sqrt", {root, 1}},
     {"torch._sym_sqrt", {root, 1}},
 };

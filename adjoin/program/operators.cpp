@@ -1,65 +1,33 @@
 #include "adjoin/program/operators.hpp"
 
 #include <algorithm>
-#include <set>
 #include <string_view>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/nn/rules/operation.hpp"
 
 namespace adjoin::program {
 namespace {
 
 /// What reaches files or memory, changes what a tensor is, or asks for a value.
-const std::set<std::string_view> kRefused{"from_file",
-                                          "set_",
-                                          "set_data",
-                                          "data",
-                                          "resize_",
-                                          "resize_as_",
-                                          "resize",
-                                          "resize_as",
-                                          "set",
-                                          "record_stream",
-                                          "retain_grad",
-                                          "requires_grad_",
-                                          "backward",
-                                          "pin_memory",
-                                          "is_pinned",
-                                          "rename",
-                                          "rename_",
-                                          "output_nr",
-                                          "is_leaf",
-                                          "retains_grad",
-                                          "resize_as_sparse_",
-                                          "coalesce",
-                                          "copy_sparse_to_sparse_",
-                                          "sspaddmm",
-                                          "hspmm",
-                                          "smm",
-                                          "dense_dim",
-                                          "sparse_mask",
-                                          "to_mkldnn",
-                                          "align_to",
-                                          "align_as",
-                                          "align_tensors",
-                                          "refine_names",
-                                          "int_repr",
-                                          "empty_quantized",
-                                          "quantize_per_tensor",
-                                          "quantize_per_channel",
-                                          "quantize_per_tensor_dynamic",
-                                          "dequantize",
-                                          "choose_qparams_optimized"};
+constexpr std::string_view kRefused =
+    "from_file set_ set_data data resize_ resize_as_ resize resize_as set record_stream retain_grad requires_grad_ "
+    "backward pin_memory is_pinned rename rename_ output_nr is_leaf retains_grad resize_as_sparse_ coalesce "
+    "copy_sparse_to_sparse_ sspaddmm hspmm smm dense_dim align_to align_as align_tensors refine_names int_repr "
+    "empty_quantized quantize_per_tensor quantize_per_channel quantize_per_tensor_dynamic dequantize "
+    "choose_qparams_optimized";
 /// Of libraries whose operators read memory that another of their operators packed, and of kinds of tensors that no program has.
-constexpr std::string_view kRefusedBeginnings[] = {"fbgemm_",    "mkldnn_", "miopen_",   "cudnn_",  "mps_",
-                                                   "quantized_", "sparse_", "to_sparse", "nested_", "is_vulkan",
-                                                   "unsafe_",    "crow_",   "ccol_"};
+constexpr std::string_view kRefusedBeginnings =
+    "fbgemm_ mkldnn_ to_mkldnn miopen_ cudnn_ mps_ quantized_ sparse_ to_sparse nested_ is_vulkan unsafe_ crow_ ccol_";
 /// Operators that LibTorch keeps for itself and that decomposed graphs have.
-const std::set<std::string_view> kAllowedPrivate{"_softmax",      "_log_softmax",   "_to_copy",
-                                                 "_unsafe_view",  "_unsafe_index",  "_native_batch_norm_legit",
-                                                 "_assert_async", "_reshape_alias", "_adaptive_avg_pool2d",
-                                                 "_weight_norm",  "_fused_rms_norm"};
+constexpr std::string_view kAllowedPrivate =
+    "_softmax _log_softmax _to_copy _unsafe_view _native_batch_norm_legit _assert_async _reshape_alias "
+    "_adaptive_avg_pool2d _weight_norm _fused_rms_norm";
+
+bool is_word_of(std::string_view words, std::string_view name) {
+  return std::ranges::count(parts_of(words, ' '), name) > 0;
+}
 
 bool may_run(const c10::OperatorHandle& handle) {
   std::string_view name = handle.schema().name();
@@ -67,11 +35,11 @@ bool may_run(const c10::OperatorHandle& handle) {
   name.remove_prefix(6);
   const auto& arguments = handle.schema().arguments();
   if (std::ranges::any_of(arguments, [](const c10::Argument& one) { return one.is_out(); })) return false;
-  if (nn::rules::known_rule(handle) != nullptr || kAllowedPrivate.contains(name)) return true;
+  if (nn::rules::known_rule(handle) != nullptr || is_word_of(kAllowedPrivate, name)) return true;
   if (name.starts_with("_") && !name.starts_with("__")) return false;
-  if (std::ranges::any_of(kRefusedBeginnings, [&](std::string_view begin) { return name.starts_with(begin); }))
-    return false;
-  return !kRefused.contains(name) && !name.starts_with("__i");
+  const auto begins = parts_of(kRefusedBeginnings, ' ');
+  if (std::ranges::any_of(begins, [&](std::string_view begin) { return name.starts_with(begin); })) return false;
+  return !is_word_of(kRefused, name) && !name.starts_with("__i");
 }
 
 }  // namespace

@@ -65,15 +65,18 @@ class Program::State {
   parallel::Bundle run(const Bound& bound, std::vector<c10::IValue> given) {
     check_inputs(bound, given);
     Values values(bound.graph->values.size());
-    for (const auto& [slot, tensor] : bound.weights) values[static_cast<size_t>(slot)] = tensor;
+    const at::Device device = this->device();
+    for (const auto& [slot, tensor] : bound.weights)  // constants do not move with the module
+      values[static_cast<size_t>(slot)] = tensor.device() == device ? tensor : tensor.to(device);
     for (size_t i = 0; i < given.size(); ++i) values[static_cast<size_t>(bound.user_inputs[i])] = std::move(given[i]);
-    program::run(*bound.graph, values, device());
+    program::run(*bound.graph, values, device);
     std::vector<parallel::Bundle::Item> items;
     for (size_t i = 0; i < bound.outer->outputs.size(); ++i) {
       const GraphOutput& output = bound.outer->outputs[i];
       const c10::IValue value = output_value(bound.graph->outputs[i], values);
       if (output.is_buffer) {
         const at::NoGradGuard no_gradient;
+        require(value.isTensor(), [&] { return parts.path + ": the new value of a buffer is no tensor"; });
         bound.buffers.at(output.name).copy_(value.toTensor());
       } else if (value.isTensor()) {
         items.push_back({output.name, value.toTensor()});

@@ -1,7 +1,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from os import PathLike
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, NamedTuple, TypeVar, overload
 
 from torch import Tensor, dtype as _dtype, nn as _torch_nn
 from torch.optim import Optimizer as _Optimizer
@@ -454,7 +454,7 @@ def automatic(
 
 class ExportError(ValueError): ...
 
-class Exported:
+class Exported(NamedTuple):
     path: str
     inputs: dict[str, list[int | str]]
     operators: int

@@ -16,6 +16,7 @@ import tempfile as _tempfile
 import traceback as _traceback
 import warnings as _warnings
 import zipfile as _zipfile
+from typing import NamedTuple as _NamedTuple
 
 import torch as _torch
 from torch.utils import _pytree
@@ -25,15 +26,16 @@ class ExportError(ValueError):
     """A module that cannot be exported: one line that says what in it, and where."""
 
 
-class Exported:
+class Exported(_NamedTuple):
     """What was written: the path, the sizes of each input, and the number of operators.
 
     `inputs` has for each input a list of its sizes: a number for a size with which alone the program runs, a text for any size; equal
     texts are equal sizes.
     """
 
-    def __init__(self, path, inputs, operators):
-        self.path, self.inputs, self.operators = path, inputs, operators
+    path: str
+    inputs: dict
+    operators: int
 
     def __repr__(self):
         sizes = ", ".join(f"{name} [{', '.join(map(str, sizes))}]" for name, sizes in self.inputs.items())

@@ -31,6 +31,7 @@ std::map<std::string, CommandLine> commands(const std::string& out) {
           {"checkpoint", {"/nowhere"}},
           {"export", {"--model", "/nowhere", "--out", out}},
           {"tokenize", {"--data", "/nowhere", "--out", out}},
+          {"program", {"/nowhere"}},
           {"bench step", {}},
           {"bench collectives", {}},
           {"bench pipeline", {"1f1b"}},

@@ -9,6 +9,7 @@ namespace adjoin::cli {
 namespace {
 
 using namespace test;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 TEST(ProgramCommand, shows_inputs_parameters_and_how_operators_run) {
@@ -18,8 +19,8 @@ TEST(ProgramCommand, shows_inputs_parameters_and_how_operators_run) {
   const Outcome shown = run(command);
   EXPECT_EQ(shown.code, 0) << shown.err;
   EXPECT_THAT(shown.out, HasSubstr("net.pt2: 1 parameter of 2 elements; eval mode: the training graph\n"));
-  EXPECT_THAT(shown.out, HasSubstr("x  Float  [s0, 2]"));
-  EXPECT_THAT(shown.out, HasSubstr("aten.relu           1  by a rule"));
+  EXPECT_THAT(shown.out, HasSubstr("x      Float  [s0, 2]"));
+  EXPECT_THAT(shown.out, ContainsRegex("aten.relu +1  by a rule"));
   const auto json = nlohmann::json::parse(run(command + " --json").out);
   EXPECT_EQ(json["parameters"][0]["name"], "scale");
   EXPECT_EQ(json["operators"].size(), 2u);

@@ -46,12 +46,15 @@ inline void write_cases(const std::filesystem::path& folder, const std::string& 
   if (std::system(command.c_str()) != 0) throw std::runtime_error(test::contents_of(printed));
 }
 
-/// The folder with all of them, written once a program.
+/// The folder with all of them: that which ADJOIN_PROGRAM_CASES names, or one that is written once a program.
 inline const std::filesystem::path& cases() {
-  static const test::TemporaryFolder folder;
-  static const bool written = (write_cases(folder.path()), true);
-  (void)written;
-  return folder.path();
+  static const test::TemporaryFolder own;
+  static const std::filesystem::path folder = [] {
+    if (const char* written = std::getenv("ADJOIN_PROGRAM_CASES")) return std::filesystem::path(written);
+    write_cases(own.path());
+    return own.path();
+  }();
+  return folder;
 }
 
 /// The same for all ranks of a world: written by the first of a job.
