@@ -20,7 +20,7 @@ std::string StoreMeeting::key(int step, int rank) const {
 std::vector<std::string> StoreMeeting::exchange(const std::string& mine) {
   const int step = ++step_;
   const int64_t own = id_of_process();
-  const Process process{own, start_of_process(own), hash_of(std::string_view(id_of_machine()))};
+  const Process process{own, hash_of(std::string_view(id_of_machine()))};
   std::vector<uint8_t> given(sizeof(process) + mine.size());
   std::memcpy(given.data(), &process, sizeof(process));
   std::ranges::copy(mine, given.begin() + sizeof(process));
@@ -72,7 +72,7 @@ void StoreMeeting::check_peers() {
   for (size_t rank = 0; rank < processes_.size(); ++rank) {
     const Process& peer = processes_[rank];
     if (peer.host != processes_[static_cast<size_t>(rank_)].host) continue;
-    if (state_of_process(peer.pid) == ProcessState::gone || start_of_process(peer.pid) != peer.start)
+    if (state_of_process(peer.pid) == ProcessState::gone)
       throw CommunicationError("rank " + std::to_string(rank) + " (process " + std::to_string(peer.pid) +
                                ") has died while a group was made");
   }

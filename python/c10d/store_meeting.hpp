@@ -28,7 +28,7 @@ class StoreMeeting final : public host::Meeting {
 
  private:
   struct Process {
-    int64_t pid = 0, start = 0;
+    int64_t pid = 0;
     uint64_t host = 0;
   };
   std::string key(int step, int rank) const;

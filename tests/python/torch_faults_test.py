@@ -102,6 +102,16 @@ def returned(rank):
     return error_of(dist.barrier)
 
 
+def aborted(rank):
+    pair = dist.new_group([0, 1])
+    if rank == 0:
+        time.sleep(0.1)
+        pair.abort()
+    given = [error_of(lambda: dist.barrier(pair)) for _ in range(2)]
+    dist.barrier()
+    return given
+
+
 def timeouts(rank):
     if rank == 1:
         time.sleep(1.5)
@@ -234,6 +244,11 @@ class Faults(unittest.TestCase):
         (given,), _ = on_ranks(returned)
         self.assertRegex(given, r"rank 1 (\(process \d+\) )?has returned")
         self.assertNotIn("died", given)
+
+    def test_abort_ends_a_group_for_all(self):
+        for (given,) in on_ranks(aborted):
+            for error in given:
+                self.assertIn("DistBackendError: adjoin: this group was aborted by rank 0", error)
 
     def test_timeouts(self):
         (given,), _ = on_ranks(timeouts)

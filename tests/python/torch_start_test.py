@@ -47,7 +47,9 @@ def on_gloo(rank):
 
 
 def printed(*command, **environment):
-    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1", **environment})
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
+    with tempfile.TemporaryDirectory() as here:  # where Python finds no other package
+        done = subprocess.run([sys.executable, *command], capture_output=True, text=True, env=environment, cwd=here)
     if done.returncode != 0:
         raise AssertionError(done.stdout + done.stderr)
     return done.stdout

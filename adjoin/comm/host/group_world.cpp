@@ -124,7 +124,9 @@ bool GroupWorld::has_left(int world_rank) const {
 
 bool GroupWorld::has_died(int world_rank) const {
   const Member& process = member(world_rank);
-  return state_of_process(process.pid) == ProcessState::gone || start_of_process(process.pid) != process.start;
+  if (state_of_process(process.pid) == ProcessState::gone) return true;
+  const int64_t start = start_of_process(process.pid);
+  return start != 0 && start != process.start;  // the number is that of another process now
 }
 
 void GroupWorld::leave_host() noexcept {
