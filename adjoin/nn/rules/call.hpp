@@ -18,6 +18,11 @@ inline bool is_number(const at::Tensor& tensor) {
   return !is_global(tensor) && tensor.dim() == 0 && !tensor.requires_grad();
 }
 
+/// Whether a tensor's numbers have gradients: floating-point and complex ones.
+inline bool has_gradients(const at::Tensor& tensor) {
+  return tensor.is_floating_point() || tensor.is_complex();
+}
+
 /// Replaces each tensor of an argument.
 template <class Make>
 void replace(c10::IValue& value, const Make& make) {

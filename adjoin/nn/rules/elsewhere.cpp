@@ -37,12 +37,11 @@ void run_elsewhere(const c10::OperatorHandle& handle, Stack& stack, const Way* w
   const auto here = [&](const at::Tensor& meta) {
     if (views && meta.scalar_type() == pieces.front().scalar_type()) return pieces.front().narrow(0, 0, 0);
     const at::Tensor none = at::empty({0}, meta.options().device(pieces.front().device()));
-    return none.is_floating_point() ? linked(none, pieces).clone() : none;
+    return has_gradients(none) ? linked(none, pieces).clone() : none;
   };
   if (self.defined()) {
     torch::jit::drop(stack, count);
-    if (pieces.front().is_floating_point())
-      pieces.front().add_(here(self));  // so that its views know the other operands
+    if (has_gradients(pieces.front())) pieces.front().add_(here(self));  // so that its views know the other operands
     was_written(self, pieces.front());
     stack.emplace_back(self);
     return;

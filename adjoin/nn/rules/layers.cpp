@@ -4,6 +4,7 @@
 
 #include "adjoin/nn/distributed/conv.hpp"
 #include "adjoin/nn/distributed/linked.hpp"
+#include "adjoin/nn/distributed/pad.hpp"
 #include "adjoin/nn/distributed/pool.hpp"
 #include "adjoin/nn/distributed/upsample.hpp"
 #include "adjoin/nn/rules/operation.hpp"
@@ -200,7 +201,8 @@ std::vector<Way> over_space(const Operation& operation, size_t space, const std:
   return {std::move(way)};
 }
 
-Layer routed(const Operation& operation, const PoolGeometry& geometry, LayoutRule output) {
+template <class Geometry>
+Layer routed(const Operation& operation, const Geometry& geometry, LayoutRule output) {
   const Layout x = summed(operation.operands[0].layout);
   auto route = std::make_shared<Route>(plan_of(geometry, operation.home.grid, std::move(output))(x));
   return [route](const DistributedTensor& given) { return (*route)(given, {}); };
@@ -245,6 +247,43 @@ std::vector<Way> adaptive_average(const Operation& operation) {
   });
 }
 
+/// constant_pad_nd(x, padding, value), reflection_pad2d(x, padding) and others: the padding of the last dim comes first. Where a dim of
+/// space that is padded is cut, with a halo.
+std::vector<Way> pad(const Operation& operation) {
+  const std::string& name = operation.name();
+  const Layout& x = operation.operands[0].layout;
+  const std::vector<int64_t> last_first = operation.integers(1);
+  const size_t space = last_first.size() / 2, dims = x.shape().size();
+  if (dims < space) return {};
+  PadGeometry geometry{.name = name.substr(6), .pads = {}};
+  if (name == "aten::_pad_circular") geometry.mode = Padding::circular;
+  if (name.starts_with("aten::reflection")) geometry.mode = Padding::reflect;
+  if (name.starts_with("aten::replication")) geometry.mode = Padding::replicate;
+  const bool is_constant = geometry.mode == Padding::zeros;
+  if (is_constant) geometry.value = operation.arguments[2].toScalar().toDouble();
+  Labels labels{.operands = {numbered(x.dims())}, .results = {numbered(x.dims())}};
+  labels.is_linear = geometry.value == 0;
+  std::vector<int64_t> shape = x.shape();
+  bool has_halo = dims == space + 1 || dims == space + 2, is_padded_cut = false;
+  for (size_t dim = dims - space; dim < dims; ++dim) {
+    const size_t at = 2 * (dims - 1 - dim);
+    const Pads pads{last_first[at], last_first[at + 1]};
+    geometry.pads.push_back(pads);
+    if (pads == Pads{}) continue;
+    shape[dim] += pads.left + pads.right;
+    has_halo = has_halo && shape[dim] > 0 && x.shape()[dim] > 0 && (is_constant || (pads.left >= 0 && pads.right >= 0));
+    is_padded_cut = is_padded_cut || is_cut(x, static_cast<int64_t>(dim));
+    constexpr int kNew = 1000;
+    labels.whole.insert(static_cast<int>(dim));
+    labels.results[0][dim] = static_cast<int>(kNew + dim);
+    labels.sizes[static_cast<int>(kNew + dim)] = shape[dim];
+  }
+  if (has_halo && is_padded_cut && operation.arguments[0].toTensor().is_floating_point())
+    return over_space(operation, space, shape,
+                      [&](LayoutRule output) { return routed(operation, geometry, std::move(output)); });
+  return without_empty_calls(labelled(labels, operation), operation);
+}
+
 /// upsample_nearest2d(x, output_size, …), bilinear2d(x, output_size, align_corners, …) and others.
 std::vector<Way> upsample(const Operation& operation) {
   const std::string& name = operation.name();
@@ -252,6 +291,7 @@ std::vector<Way> upsample(const Operation& operation) {
   const auto dims = static_cast<size_t>(operation.operands[0].layout.dims());
   const std::vector<int64_t> sizes = operation.integers(1);
   return over_space(operation, space, resized(operation.shape(0), sizes), [&](LayoutRule output) -> Layer {
+    if (name.find("bicubic") != std::string::npos) return {};  // of whole pictures
     const bool nearest = name.find("nearest") != std::string::npos;
     for (size_t dim = 0; dim < space; ++dim) {
       const c10::IValue& scale = operation.arguments[operation.arguments.size() - space + dim];
@@ -283,8 +323,11 @@ Table layer_rules() {
            /*is_product=*/true},
           {{"max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d"}, pool},
           {{"adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"}, adaptive_average},
+          {{"constant_pad_nd", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad1d",
+            "replication_pad2d", "replication_pad3d", "_pad_circular"},
+           pad},
           {{"upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_linear1d",
-            "upsample_bilinear2d", "upsample_trilinear3d"},
+            "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d"},
            upsample}};
 }
 

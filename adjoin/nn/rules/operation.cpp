@@ -9,8 +9,9 @@ namespace adjoin::nn::rules {
 const Known* known_rule(const c10::OperatorHandle& handle) {
   static const auto all = [] {
     std::unordered_map<c10::OperatorHandle, Known> rules;
-    for (const Table& table : {product_rules(), view_rules(), part_rules(), reduction_rules(), row_rules(),
-                               layer_rules(), norm_rules(), random_rules(), recurrent_rules()})
+    for (const Table& table :
+         {product_rules(), view_rules(), part_rules(), reduction_rules(), row_rules(), layer_rules(), norm_rules(),
+          random_rules(), recurrent_rules(), window_rules(), fourier_rules()})
       for (const Named& named : table)
         for (const std::string name : named.operators) {
           const size_t dot = name.find('.');

@@ -85,6 +85,8 @@ Table layer_rules();
 Table norm_rules();
 Table random_rules();
 Table recurrent_rules();
+Table window_rules();
+Table fourier_rules();
 std::vector<Way> pointwise(const Operation& operation);
 
 /// The way of a rule that costs least, by the elements that move and are computed; none where it has none.

@@ -315,16 +315,12 @@ std::vector<Way> sort(const Operation& operation) {
   return whole_dims(operation, {operation.integer(argument)}, false);
 }
 
-/// Some dims change their sizes, or are in `whole`, and must be whole.
-std::vector<Way> resized(const Operation& operation, const std::vector<int64_t>& shape, bool is_linear,
-                         const std::set<int>& whole = {}) {
+/// Some dims change their sizes, and must be whole.
+std::vector<Way> resized(const Operation& operation, const std::vector<int64_t>& shape, bool is_linear) {
   const std::vector<int64_t>& old = operation.shape(0);
   const size_t added = shape.size() - old.size();
   constexpr int kNew = 1000;
-  Labels labels{.operands = {numbered(static_cast<int64_t>(old.size()))},
-                .results = {{}},
-                .whole = whole,
-                .is_linear = is_linear};
+  Labels labels{.operands = {numbered(static_cast<int64_t>(old.size()))}, .results = {{}}, .is_linear = is_linear};
   for (size_t dim = 0; dim < shape.size(); ++dim) {
     const bool is_same = dim >= added && old[dim - added] == shape[dim];
     labels.results[0].push_back(static_cast<int>(is_same ? dim - added : kNew + dim));
@@ -342,17 +338,6 @@ std::vector<Way> topk(const Operation& operation) {
   if (shape[dim] == operation.integer(1)) return whole_dims(operation, {static_cast<int64_t>(dim)}, false);
   shape[dim] = operation.integer(1);
   return resized(operation, shape, false);
-}
-std::vector<Way> constant_pad(const Operation& operation) {
-  std::vector<int64_t> shape = operation.shape(0);
-  const std::vector<int64_t> pads = operation.integers(1);
-  std::set<int> padded;  // also where it is cut at one end and padded at the other
-  for (size_t i = 0; i + 1 < pads.size(); i += 2) {
-    const size_t dim = shape.size() - 1 - i / 2;
-    shape[dim] += pads[i] + pads[i + 1];
-    if (pads[i] != 0 || pads[i + 1] != 0) padded.insert(static_cast<int>(dim));
-  }
-  return resized(operation, shape, false, padded);
 }
 std::vector<Way> repeat(const Operation& operation) {
   const std::vector<int64_t> repeats = operation.integers(1), &old = operation.shape(0);
@@ -380,7 +365,6 @@ Table part_rules() {
           {{"tril", "triu"}, of_matrices},
           {{"sort", "sort.stable"}, sort},
           {{"topk"}, topk},
-          {{"constant_pad_nd"}, constant_pad},
           {{"repeat"}, repeat}};
 }
 

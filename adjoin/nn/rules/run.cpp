@@ -275,7 +275,7 @@ class Call {
         // A copy, as what it would return could not be written in place.
         return view_of(
             viewed, prepared.copies,
-            global(links && local.is_floating_point() ? linked(local, pieces).clone() : local, way.makes[here], home_));
+            global(links && has_gradients(local) ? linked(local, pieces).clone() : local, way.makes[here], home_));
       });
   }
 
