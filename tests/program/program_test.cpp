@@ -8,6 +8,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/parallel/automatic.hpp"
 #include "adjoin/parallel/distribute.hpp"
+#include "adjoin/parallel/optimizer.hpp"
 #include "adjoin/program/description.hpp"
 #include "adjoin/program/save_state.hpp"
 #include "tests/program/cases.hpp"
@@ -205,6 +206,27 @@ TEST(DistributedProgram, trains_by_modules_as_they_are) {
       losses.push_back(loss.item<double>());
     }
     EXPECT_LT(losses[2], losses[0]);
+  });
+}
+
+TEST(DistributedProgram, trains_with_sharded_weights_as_one_worker_does) {
+  for_each_world({1, 2}, [](const Communicator& world) {
+    const auto folder = cases(world);
+    const Expected expected(folder / "transformer.safetensors");
+    const at::Tensor ids = expected["input.0"], mask = expected["input.1"];
+    auto model = parallel::distribute(load_program(folder / "transformer.pt2"), Grid(world, {{"dp", world.size()}}),
+                                      {{}, {2, "samples over dp"}});
+    auto alone = parallel::distribute(load_program(folder / "transformer.pt2"), Grid(Communicator(), {{"dp", 1}}), {});
+    parallel::Optimizer of_model(model.shards(), parallel::adamw({.epsilon = 1e-3}), {.clip = 0.5});
+    parallel::Optimizer of_alone(alone.trained(), parallel::adamw({.epsilon = 1e-3}), {.clip = 0.5});
+    for (int64_t number = 0; number < 3; ++number) {
+      const at::Tensor loss = loss_of(model.forward({.number = number}, ids, mask)),
+                       one = loss_of(alone.forward({.number = number}, ids, mask));
+      EXPECT_LT(largest_error(whole(loss), whole(one)), 1e-11);
+      loss.backward();
+      one.backward();
+      EXPECT_NEAR(of_model.step(1e-2).norm, of_alone.step(1e-2).norm, 1e-11);
+    }
   });
 }
 
