@@ -15,9 +15,10 @@ using adjoin::c10d_backend::ProcessGroup;
 using namespace py::literals;
 
 /// A group, or why its ranks cannot share memory, the same on all.
-std::variant<c10::intrusive_ptr<ProcessGroup>, std::string> make_group(const c10::intrusive_ptr<c10d::Store>& store, int rank,
-                                            std::vector<int> world_ranks, int world_size,
-                                            std::chrono::milliseconds timeout) {
+std::variant<c10::intrusive_ptr<ProcessGroup>, std::string> make_group(const c10::intrusive_ptr<c10d::Store>& store,
+                                                                       int rank, std::vector<int> world_ranks,
+                                                                       int world_size,
+                                                                       std::chrono::milliseconds timeout) {
   try {
     return c10::make_intrusive<ProcessGroup>(store, rank, std::move(world_ranks), world_size, timeout);
   } catch (const adjoin::host::NoSharedMemory& error) {
