@@ -12,7 +12,7 @@ Where docs/python.md does not say otherwise, a name does what it does in the C++
 """
 
 import importlib as _importlib
-import sys as _sys
+import threading as _threading
 
 _BUILT_FOR = "2.13"
 
@@ -35,16 +35,26 @@ from .program import Exported, ExportError, export_program  # noqa: E402
 _torch_backend.register()
 
 
+_loader = None  # the thread that loads the library
+
+
 def _load():
     """Loads what `import adjoin` alone does not: the backend of torch.distributed needs no library but torch's."""
-    library = _importlib.import_module("._library", __name__)
+    global _loader
+    _loader = _threading.get_ident()
+    try:
+        library = _importlib.import_module("._library", __name__)
+    finally:
+        _loader = None
     globals().update({name: value for name, value in vars(library).items() if not name.startswith("_") or name == "__version__"})
 
 
 def __getattr__(name):
     if name == "_adjoin":
         return _importlib.import_module("._extension", __name__)._adjoin
-    if (not name.startswith("_") or name == "__version__") and f"{__name__}._library" not in _sys.modules:
+    if name == "__all__":  # of `from adjoin import *`
+        return [name for name in __dir__() if not name.startswith("_")]
+    if (not name.startswith("_") or name == "__version__") and _loader != _threading.get_ident():
         _load()
         if name in globals():
             return globals()[name]

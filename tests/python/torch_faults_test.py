@@ -7,6 +7,7 @@ import unittest
 from datetime import timedelta
 from pathlib import Path
 
+import numpy
 import torch
 import torch.distributed as dist
 from ranks import SCALE, alone, error_of, on_ranks
@@ -153,6 +154,18 @@ def many_groups(rank):
     return threads() - before, dist.distributed_c10d._get_default_store().num_keys()
 
 
+def odd_messages(rank):
+    """From and into memory that the peers do not reach, and views."""
+    for make in (lambda: torch.from_numpy(numpy.zeros((3000, 2))), lambda: torch.zeros(2, 3000, dtype=torch.float64).t()):
+        x, y = make(), make()
+        x += torch.arange(6000.0, dtype=torch.float64).view(3000, 2) + rank
+        for work in [dist.isend(x, 1 - rank), dist.irecv(y, 1 - rank)]:
+            work.wait()
+        if not torch.equal(y, x + 1 - 2 * rank):
+            return False
+    return True
+
+
 def messages(rank):
     """Messages in any order beside collectives, from any rank, and with equal tags."""
     size = dist.get_world_size()
@@ -275,6 +288,9 @@ class Faults(unittest.TestCase):
         for size in (2, 3):
             (given,), *_ = on_ranks(messages, size)
             self.assertEqual(given, ([1.0] * 3, 2.0, list(range(1, size)), 3.0, 4.0))
+
+    def test_messages_of_odd_memory(self):
+        self.assertEqual(on_ranks(odd_messages), [[True]] * 2)
 
     def test_futures(self):
         for ((called, is_completed, result),) in on_ranks(futures):
