@@ -68,6 +68,7 @@
 #include "adjoin/movement/one_worker.hpp"
 #include "adjoin/movement/point_to_point.hpp"
 #include "adjoin/movement/postponed.hpp"
+#include "adjoin/movement/rank_device.hpp"
 #include "adjoin/movement/recompute.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/nn/cross_entropy.hpp"

@@ -19,6 +19,7 @@
 #include "adjoin/cli/wrap.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/hugging_face/family.hpp"
+#include "adjoin/movement/libtorch.hpp"
 #include "adjoin/pipeline/schedule.hpp"
 #include "adjoin/store/messages.hpp"
 #include "adjoin/task/configuration_file.hpp"
@@ -253,6 +254,7 @@ CLI::Option* checked(CLI::Option* option, const Field& field) {
   return option->each([&field](const std::string& text) {
     Configuration given;
     set(field, text, given);
+    if (field.name == "device") check_device(text);
     if (const auto* member = std::get_if<train::Access<int64_t>>(&field.member))
       check_range(train::option_of(field.name), (*member)(given), static_cast<int64_t>(field.least),
                   static_cast<int64_t>(field.most));

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <optional>
+#include <string>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/mpi_job.hpp"

@@ -2,7 +2,6 @@
 
 #include <c10/core/Device.h>
 
-#include <string>
 #include <string_view>
 
 #include "adjoin/comm/communicator.hpp"
@@ -12,11 +11,8 @@ namespace adjoin {
 /// The device of a rank: "cpu"; "cuda", the GPU whose number is the rank's place on its host, by turns where there are fewer GPUs
 /// than ranks; or "cuda:1", that one. Likewise for every other device that LibTorch has here. The first call for a GPU sets how
 /// LibTorch's kernels compute in this process, as use_exact_kernels() says.
-/// Throws: what check_device throws
+/// Throws: what check_device (libtorch.hpp) throws
 at::Device device_of(std::string_view word, const Communicator& world);
-
-/// Throws: InvalidArgument, with what LibTorch found, for a word that is no device, and for a device that is not here
-void check_device(std::string_view word);
 
 /// Makes the kernels of GPUs give the same bits at every run, and sums as exact as their type: no TF32, no 16-bit sums, no kernel that
 /// adds in any order where another one is, and none chosen by timing. Holds for the whole process.

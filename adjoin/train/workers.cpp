@@ -14,7 +14,7 @@
 #include "adjoin/comm/contract/common_cause.hpp"
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/comm/values.hpp"
-#include "adjoin/movement/rank_device.hpp"
+#include "adjoin/movement/libtorch.hpp"
 #include "adjoin/store/on_root.hpp"
 #include "adjoin/train/failures.hpp"
 

@@ -34,7 +34,13 @@ std::vector<Way> unfold(const Operation& operation) {
   }
   shape.push_back(size);
   from.push_back(-1);
-  return without_empty_calls({Way{.reads = {read}, .makes = {reshaped(made, shape, from)}}}, operation);
+  Way way{.reads = {read}, .makes = {reshaped(made, shape, from)}};
+  // LibTorch's fails without a window; zeros of x stay in its graph, as other workers send gradients to this one.
+  if (const std::vector<int64_t> here = way.makes[0].shape_on(operation.home.rank); std::ranges::count(here, 0) > 0)
+    way.kernel = [here](Arguments arguments) {
+      return std::vector<at::Tensor>{arguments[0].toTensor().flatten().narrow(0, 0, 0).sum().expand(here)};
+    };
+  return {std::move(way)};
 }
 
 /// The first dims are samples, which may be cut; all others must be whole.
