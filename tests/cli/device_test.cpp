@@ -15,7 +15,12 @@ using namespace test;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-const Surroundings kWithDevice{.environment = "LD_PRELOAD='" ADJOIN_SIMULATED_DEVICE "'"};
+Surroundings with_device() {
+  const fs::path library = ADJOIN_SIMULATED_DEVICE;  // whose path LD_PRELOAD would cut at spaces
+  return {.environment = "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 LD_LIBRARY_PATH=" +
+                         shell_quoted(library.parent_path()) + " LD_PRELOAD=" + shell_quoted(library.filename())};
+}
+const Surroundings kWithDevice = with_device();
 const std::string kOnDevice = " --device privateuseone ";
 
 Outcome well(const std::string& arguments, bool on_device) {
