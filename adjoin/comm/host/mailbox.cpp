@@ -44,9 +44,11 @@ Posting* Mailbox::match_or_leave(Posting& posting) {
   });
   if (!match) {
     append(is_send ? sends_ : receives_, posting);
-  } else {
-    (is_send ? match : &posting)->message.peer = (is_send ? posting : *match).owner;
+    return nullptr;
   }
+  // Its owner may be reading whom it waits for, unless that is any.
+  Posting &receive = is_send ? *match : posting, &send = is_send ? posting : *match;
+  if (receive.message.peer < 0) receive.message.peer = send.owner;
   return match;
 }
 
