@@ -7,13 +7,18 @@ import warnings
 import torch
 
 
+def inner_folders():
+    """The folders of this package and of torch, whose lines no report names as a caller's."""
+    return [os.path.dirname(os.path.abspath(module)) + os.sep for module in (__file__, torch.__file__)]
+
+
 def register():
     """Makes "adjoin" a backend of torch.distributed, where that is part of torch."""
     if not torch.distributed.is_available():
         return
     from . import _c10d
 
-    _c10d.set_inner_folders([os.path.dirname(os.path.abspath(module)) + os.sep for module in (__file__, torch.__file__)])
+    _c10d.set_inner_folders(inner_folders())
     torch.distributed.Backend.register_backend("adjoin", _make_group, extended_api=True, devices=["cpu"])
     atexit.register(_c10d.leave)
 

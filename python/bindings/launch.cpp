@@ -13,7 +13,6 @@
 #include <mutex>
 #include <optional>
 #include <thread>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -23,6 +22,7 @@
 #include "adjoin/base/process_owner.hpp"
 #include "adjoin/base/shared_memory.hpp"
 #include "adjoin/train/interrupt.hpp"
+#include "python/caller.hpp"
 
 namespace adjoin::python {
 namespace {
@@ -215,18 +215,6 @@ py::list python_launch(const py::function& work, const std::optional<int>& ranks
   return started_by_mpi() ? launch_on_mpi(work, options) : launch_on_threads(work, ranks.value_or(1), options);
 }
 
-/// The folders whose lines are not the caller's: those of this package and of torch.
-std::vector<std::string>& inner_folders() {
-  static auto* folders = new std::vector<std::string>();
-  return *folders;
-}
-
-/// A name of a file that lives as long as the process.
-const char* kept_name(const char* name) {
-  static auto* names = new std::unordered_set<std::string>();
-  return names->emplace(name).first->c_str();
-}
-
 }  // namespace
 
 [[noreturn]] void throw_as_error(const py::error_already_set& raised) {
@@ -240,22 +228,7 @@ const char* kept_name(const char* name) {
 }
 
 Where caller() {
-  py::object frame =
-      py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
-  while (frame) {
-    auto* const now = reinterpret_cast<PyFrameObject*>(frame.ptr());
-    const auto code = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetCode(now)));
-    const char* const file = PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(code.ptr())->co_filename);
-    if (!file) {
-      PyErr_Clear();
-      break;
-    }
-    const std::string_view path = file;
-    if (std::ranges::none_of(inner_folders(), [&](const std::string& folder) { return path.starts_with(folder); }))
-      return Where(kept_name(file), static_cast<uint32_t>(PyFrame_GetLineNumber(now)));
-    frame = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetBack(now)));
-  }
-  return Where("python", 0);
+  return line_of_caller().value_or(Where("python", 0));
 }
 
 InCall::InCall() {
@@ -271,7 +244,7 @@ void bind_errors(py::module_& m) {
   errors = new Errors{kept("Error"), kept("InvalidArgument"), kept("CommunicationError"), kept("IoError"),
                       kept("InternalError")};
   py::register_local_exception_translator(&translate);
-  m.def("set_inner_folders", [](std::vector<std::string> folders) { inner_folders() = std::move(folders); });
+  m.def("set_inner_folders", &set_inner_folders);
   m.def("use_memory", [](uintptr_t variable) {  // of _c10d
     SharedMemory::use(*reinterpret_cast<SharedMemory::Current*>(variable));
   });

@@ -5,7 +5,7 @@
 
 #include "adjoin/comm/host/group_world.hpp"
 #include "adjoin/comm/host/host_backend.hpp"
-#include "python/c10d/caller.hpp"
+#include "python/caller.hpp"
 
 namespace adjoin::c10d_backend {
 
@@ -13,7 +13,7 @@ namespace adjoin::c10d_backend {
 class Member final : public HostBackend {
  public:
   Member(std::shared_ptr<host::Group> group, int rank)
-      : HostBackend(group, rank), group_(std::move(group)), waiter_(world(), rank, &find_caller) {}
+      : HostBackend(group, rank), group_(std::move(group)), waiter_(world(), rank, &python::find_caller) {}
 
   host::GroupWorld& world() const { return static_cast<host::GroupWorld&>(group_->world()); }
   void set_timeout(std::chrono::milliseconds timeout) { waiter_.set_timeout(timeout); }

@@ -34,7 +34,7 @@ PYBIND11_MODULE(_c10d, m) {
   py::class_<ProcessGroup::Options, c10d::Backend::Options, c10::intrusive_ptr<ProcessGroup::Options>>(m, "Options");
   m.def("make_group", &make_group, "store"_a, "rank"_a, "world_ranks"_a, "world_size"_a, "timeout"_a,
         py::call_guard<py::gil_scoped_release>());
-  m.def("set_inner_folders", &adjoin::c10d_backend::set_inner_folders);
+  m.def("set_inner_folders", &adjoin::python::set_inner_folders);
   m.def("leave", &adjoin::host::GroupWorld::leave_host);
   m.def(
       "memory", [] { return reinterpret_cast<uintptr_t>(&SharedMemory::variable()); },

@@ -116,7 +116,7 @@ WorkPtr ProcessGroup::message(c10d::OpType op, const char* title, const Tensors&
   const Message one[] = {is_send ? send_of({}, peer, tag) : receive_of({}, peer, tag)};
   Call call{.name = is_send ? "send" : "recv", .messages = one};
   call.moved_type = unit_of(tensors[0].scalar_type()).moved_type;
-  call.where = find_caller().value_or(Where());
+  call.where = python::find_caller().value_or(Where());
   call.rank = getRank();
   call.size = getSize();
   call.sequence = ++sequence_;

@@ -28,7 +28,7 @@ WorkPtr ProcessGroup::run(c10d::OpType op, const char* title, const Tensors& ins
     body(Turn{*member_, identity_, where, sequence});
   };
   if (!is_inline) {
-    const Where where = find_caller().value_or(Where());
+    const Where where = python::find_caller().value_or(Where());
     queue_->add({work, [carry_out, where] { carry_out(where); }});
     return work;
   }

@@ -1,4 +1,4 @@
-#include "python/c10d/caller.hpp"
+#include "python/caller.hpp"
 
 #include <pybind11/pybind11.h>
 
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-namespace adjoin::c10d_backend {
+namespace adjoin::python {
 
 namespace py = pybind11;
 
@@ -33,9 +33,7 @@ void set_inner_folders(std::vector<std::string> folders) {
   inner_folders() = std::move(folders);
 }
 
-std::optional<Where> find_caller() {
-  if (Py_IsInitialized() == 0 || _Py_IsFinalizing() != 0 || !PyGILState_GetThisThreadState()) return std::nullopt;
-  const py::gil_scoped_acquire interpreter;
+std::optional<Where> line_of_caller() {
   auto frame =
       py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
   while (frame) {
@@ -54,4 +52,10 @@ std::optional<Where> find_caller() {
   return std::nullopt;
 }
 
-}  // namespace adjoin::c10d_backend
+std::optional<Where> find_caller() {
+  if (Py_IsInitialized() == 0 || _Py_IsFinalizing() != 0 || !PyGILState_GetThisThreadState()) return std::nullopt;
+  const py::gil_scoped_acquire interpreter;
+  return line_of_caller();
+}
+
+}  // namespace adjoin::python
