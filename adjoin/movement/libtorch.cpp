@@ -3,8 +3,6 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
-#include <c10/core/DeviceType.h>
-#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <dlfcn.h>
 #include <torch/headeronly/version.h>
 
@@ -20,18 +18,6 @@ std::string libtorch_folder() {
   Dl_info found{};
   if (::dladdr(reinterpret_cast<const void*>(&at::globalContext), &found) == 0) return "";
   return std::filesystem::path(found.dli_fname).parent_path().string();
-}
-
-std::string libtorch_devices() {
-  std::string all;
-  for (const c10::DeviceType type : {at::kCUDA, at::kHIP, at::kXPU, at::kMPS, at::kPrivateUse1}) {
-    if (!c10::impl::hasDeviceGuardImpl(type)) continue;
-    const int count = c10::impl::getDeviceGuardImpl(type)->deviceCount();
-    if (count > 0)
-      all += (all.empty() ? "" : ", ") + c10::DeviceTypeName(type, /*lower_case=*/true) + " (" + std::to_string(count) +
-             ")";
-  }
-  return all.empty() ? "no device" : all;
 }
 
 std::string libtorch_simd() {

@@ -45,6 +45,15 @@ at::Device checked(std::string_view word) {
 
 }  // namespace
 
+std::string libtorch_devices() {
+  std::string all;
+  for (const at::DeviceType type : {at::kCUDA, at::kHIP, at::kXPU, at::kMPS, at::kPrivateUse1})
+    if (const int count = count_of(type); count > 0)
+      all += (all.empty() ? "" : ", ") + c10::DeviceTypeName(type, /*lower_case=*/true) + " (" + std::to_string(count) +
+             ")";
+  return all.empty() ? "no device" : all;
+}
+
 void check_device(std::string_view word) {
   checked(word);
 }
