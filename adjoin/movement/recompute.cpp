@@ -41,6 +41,7 @@ class AutocastState {
       at::autocast::set_autocast_dtype(device, type);
       at::autocast::set_autocast_enabled(device, enabled);
     }
+    at::autocast::set_autocast_cache_enabled(is_cached_);
   }
 
  private:
@@ -50,6 +51,7 @@ class AutocastState {
     at::ScalarType type = at::kFloat;
   };
   std::array<OfDevice, 3> of_devices_{{{at::kCPU}, {at::kCUDA}, {at::kPrivateUse1}}};
+  const bool is_cached_ = at::autocast::is_autocast_cache_enabled();
 };
 
 /// Sets autocast as in `state` for as long as it lives.

@@ -1,42 +1,15 @@
 #include "adjoin/program/run.hpp"
 
-#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 
 #include <utility>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/base/not_copied.hpp"
+#include "adjoin/movement/autocast_mode.hpp"
 #include "adjoin/program/fit.hpp"
 
 namespace adjoin::program {
 namespace {
-
-/// While it lives, operations of this thread run under autocast, or not.
-class AutocastMode : NotCopied {
- public:
-  AutocastMode(at::DeviceType device, bool enabled, at::ScalarType type)
-      : device_(device),
-        was_enabled_(at::autocast::is_autocast_enabled(device)),
-        type_before_(at::autocast::get_autocast_dtype(device)),
-        was_cached_(at::autocast::is_autocast_cache_enabled()) {
-    at::autocast::set_autocast_enabled(device, enabled);
-    at::autocast::set_autocast_dtype(device, type);
-    // The cache of cast weights belongs to the process: when one worker clears it, the others lose their casts.
-    at::autocast::set_autocast_cache_enabled(false);
-  }
-  ~AutocastMode() {
-    at::autocast::set_autocast_enabled(device_, was_enabled_);
-    at::autocast::set_autocast_dtype(device_, type_before_);
-    at::autocast::set_autocast_cache_enabled(was_cached_);
-  }
-
- private:
-  const at::DeviceType device_;
-  const bool was_enabled_;
-  const at::ScalarType type_before_;
-  const bool was_cached_;
-};
 
 const c10::IValue& at_slot(const Values& values, Slot slot) {
   return values[static_cast<size_t>(slot)];
