@@ -18,6 +18,12 @@ std::atomic<uint32_t> own_id = static_cast<uint32_t>(::getpid());
 [[maybe_unused]] const int own_id_is_kept =
     ::pthread_atfork(nullptr, nullptr, [] { own_id.store(static_cast<uint32_t>(::getpid())); });
 
+/// The line "17 (name) S …" that the kernel has of a process.
+bool read_stat(int64_t id, std::string& line) {
+  std::ifstream stream("/proc/" + std::to_string(id) + "/stat");
+  return static_cast<bool>(std::getline(stream, line));
+}
+
 }  // namespace
 
 uint32_t id_of_process() {
@@ -25,12 +31,11 @@ uint32_t id_of_process() {
 }
 
 ProcessState state_of_process(int64_t id) {
-  std::ifstream stream("/proc/" + std::to_string(id) + "/stat");
   std::string line;
-  if (!std::getline(stream, line))
+  if (!read_stat(id, line))
     return id > 0 && (::kill(static_cast<pid_t>(id), 0) == 0 || errno == EPERM) ? ProcessState::runs
                                                                                 : ProcessState::gone;
-  const size_t name_end = line.rfind(')');  // "17 (name) S …"
+  const size_t name_end = line.rfind(')');
   const char state = name_end != line.npos && name_end + 2 < line.size() ? line[name_end + 2] : 'R';
   return state == 'Z' || state == 'X'   ? ProcessState::gone
          : state == 'T' || state == 't' ? ProcessState::stopped
@@ -38,9 +43,8 @@ ProcessState state_of_process(int64_t id) {
 }
 
 int64_t start_of_process(int64_t id) {
-  std::ifstream stream("/proc/" + std::to_string(id) + "/stat");
   std::string line, word;
-  if (!std::getline(stream, line) || line.rfind(')') == line.npos) return 0;
+  if (!read_stat(id, line) || line.rfind(')') == line.npos) return 0;
   std::istringstream words(line.substr(line.rfind(')') + 1));
   for (int field = 3; field <= 22; ++field) words >> word;
   return words ? std::stoll(word) : 0;

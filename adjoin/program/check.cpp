@@ -80,7 +80,7 @@ class Checker {
       compare(node.outputs[0], run_numbers(node, stack));
       return;
     }
-    if (node.target.starts_with("aten.conv")) return check_convolution(node);
+    if (node.target.starts_with("aten.conv")) return check_convolution(node, std::move(stack));
     try {
       node.handle->callBoxed(&stack);
     } catch (const c10::NotImplementedError&) {
@@ -125,9 +125,7 @@ class Checker {
   }
 
   /// LibTorch finds the sizes of a convolution on tensors with memory alone: here of no samples, and with one element as weights.
-  void check_convolution(const Node& node) {
-    torch::jit::Stack stack;
-    push_arguments(node, values_, at::kMeta, stack);
+  void check_convolution(const Node& node, torch::jit::Stack stack) {
     require(stack[0].isTensor() && stack[1].isTensor() && node.outputs.size() == 1 && node.outputs[0] != kNoSlot,
             "the arguments of the convolution do not fit");
     constexpr int64_t kMostWeights = 1 << 24;  // which LibTorch may copy

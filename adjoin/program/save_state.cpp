@@ -4,6 +4,7 @@
 #include <map>
 
 #include "adjoin/movement/global_tensor.hpp"
+#include "adjoin/store/output_file.hpp"
 #include "adjoin/store/safetensors.hpp"
 
 namespace adjoin::program {
@@ -26,12 +27,12 @@ void save_state(const Program& net, const std::filesystem::path& path) {
   std::vector<train::TensorEntry> entries;
   for (const auto& [name, tensor] : state) entries.push_back({name, tensor.scalar_type(), tensor.sizes().vec()});
   std::filesystem::path unfinished = path;
-  unfinished += ".unfinished";
+  unfinished += ".adjoin-new";
   train::make_safetensors(unfinished, entries, {{"format", "pt"}});
   train::SafetensorsFilling file(unfinished);
   for (const auto& [name, tensor] : state) file.write(name, 0, tensor.const_data_ptr(), tensor.numel());
   file.sync();
-  std::filesystem::rename(unfinished, path);
+  train::publish_file(unfinished, path);
 }
 
 }  // namespace adjoin::program
