@@ -2,6 +2,7 @@
 
 import io
 import multiprocessing
+import multiprocessing.util
 import os
 import tempfile
 import traceback
@@ -15,6 +16,9 @@ PRELOADED = ["torch", "adjoin", "numpy", "transformers", "torch._dynamo", "torch
              "torch.distributed.fsdp", "torch.distributed.optim", "torch.distributed.pipelining", "torch.distributed.tensor.parallel", "ranks"]
 alone = unittest.skipIf("OMPI_COMM_WORLD_SIZE" in os.environ or "PMI_RANK" in os.environ, "starts its own processes")
 SCALE = int(os.environ.get("ADJOIN_TEST_SCALE", 1))
+usual, tempfile.tempdir = tempfile.gettempdir(), "/tmp"
+multiprocessing.util.get_temp_dir()  # for sockets, whose paths are short, so not in TMPDIR
+tempfile.tempdir = usual
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(PRELOADED)
 

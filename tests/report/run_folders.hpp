@@ -23,7 +23,8 @@ inline void make_run(const std::filesystem::path& folder, int64_t steps, const s
                                    .measures = {{measure, 0.5}},
                                    .learning_rate = 1e-3,
                                    .tokens_per_second = 1000,
-                                   .step_seconds = 0.125});
+                                   .step_seconds = 0.125,
+                                   .times = train::StepTimes{}});
 }
 
 inline train::Configuration tiny_with_ranks(int64_t dp, int64_t pp, int64_t tp) {
