@@ -145,6 +145,7 @@
 #include "adjoin/texts/text_classification.hpp"
 #include "adjoin/train/checkpoint_report.hpp"
 #include "adjoin/train/commands.hpp"
+#include "adjoin/train/compare.hpp"
 #include "adjoin/train/export_model.hpp"
 #include "adjoin/train/generator.hpp"
 #include "adjoin/train/interrupt.hpp"

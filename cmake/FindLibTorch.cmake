@@ -52,10 +52,14 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
     add_library(LibTorch::${_library} SHARED IMPORTED)
     set_target_properties(LibTorch::${_library} PROPERTIES IMPORTED_LOCATION "${LibTorch_PREFIX}/lib/lib${_library}.so")
   endforeach()
+  find_library(LibTorch_OPENMP NAMES libgomp.so.1 gomp HINTS "${LibTorch_PREFIX}/lib" NO_CACHE)  # LibTorch's own, if it has one
+  if(NOT LibTorch_OPENMP)
+    set(LibTorch_OPENMP)
+  endif()
   # Nothing refers to libtorch.so itself, which holds the other libraries together (on GPUs, those of CUDA).
   add_library(LibTorch::LibTorch INTERFACE IMPORTED)
   set_target_properties(LibTorch::LibTorch PROPERTIES
     INTERFACE_INCLUDE_DIRECTORIES "${LibTorch_INCLUDE_DIRS}"
     INTERFACE_COMPILE_DEFINITIONS "USE_DISTRIBUTED;USE_C10D_GLOO;USE_RPC;USE_TENSORPIPE"  # as LibTorch was compiled
-    INTERFACE_LINK_LIBRARIES "-Wl,--no-as-needed;LibTorch::torch;-Wl,--as-needed;LibTorch::torch_cpu;LibTorch::c10")
+    INTERFACE_LINK_LIBRARIES "-Wl,--no-as-needed;LibTorch::torch;-Wl,--as-needed;LibTorch::torch_cpu;LibTorch::c10;${LibTorch_OPENMP}")
 endif()

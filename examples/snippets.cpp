@@ -226,8 +226,8 @@ void experts_of_rows(const Communicator& world) {
           .features = 64, .hidden_features = 256, .experts = 8, .top_k = 2, .balance_loss = 0.01, .experts_axis = "ep"},
       grid, "tp");
   nn::initialize(*experts, /*seed=*/1);
-  x.step = Step{.training = true, .weight = 1.0 / samples};  // of all workers: what a sample counts in the loss
-  const DistributedTensor y = experts(x);                    // x: [samples, tokens, 64]
+  x.step = Step{.training = true, .loss_share = 1.0 / samples};  // of all workers: what a sample counts in the loss
+  const DistributedTensor y = experts(x);                        // x: [samples, tokens, 64]
 
   y.local.square().sum().backward();
   parallel::sum_gradients(*experts);

@@ -33,6 +33,7 @@ void add_evaluate(Program& program);
 void add_predict(Program& program);
 void add_generate(Program& program);
 void add_checkpoint(Program& program);
+void add_compare(Program& program);
 void add_export(Program& program);
 void add_tokenize(Program& program);
 void add_program(Program& program);

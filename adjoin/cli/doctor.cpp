@@ -14,17 +14,19 @@
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/lab/machine.hpp"
 #include "adjoin/lab/self_test.hpp"
+#include "adjoin/nn/fixed/kept_promises.hpp"
 
 namespace adjoin::cli {
 namespace {
 
+constexpr double kSecondsForBits = 20;
 constexpr int64_t kMostSeconds = 1'000'000;
 
 struct DoctorOptions {
   std::string ranks;
   std::string host_memory = "auto";
   int64_t timeout = 60;
-  bool json = false;
+  bool same_bits = false, json = false;
 };
 
 /// Ends the process, with a message about its current task, if that takes too long: a network that loses messages is one reason
@@ -120,6 +122,20 @@ std::string failed_operations(const Diagnosis& diagnosis) {
   return names;
 }
 
+/// Tries the kernels, and throws where one of them breaks its promise.
+void try_bits(Report report) {
+  const std::vector<nn::fixed::KeptPromise> kernels = nn::fixed::kept_promises(kSecondsForBits);
+  report.table(report.json["same_bits"], "lrr", kernels.size(), [&](size_t i) -> Row {
+    return {{"kernel", kernels[i].kernel}, {"tried", kernels[i].tried}, {"broken", kernels[i].broken}};
+  });
+  report.print();
+  flush_output();
+  std::string broken;
+  for (const auto& kernel : kernels)
+    if (kernel.broken > 0) broken += (broken.empty() ? "" : ", ") + kernel.kernel;
+  if (!broken.empty()) throw Error("on this machine these do not have the same bits in every piece: " + broken);
+}
+
 void run_doctor(const DoctorOptions& options) {
   const int ranks = ranks_from(options.ranks, 4);
   require(options.timeout >= 1 && options.timeout <= kMostSeconds, [&] {
@@ -131,6 +147,7 @@ void run_doctor(const DoctorOptions& options) {
   Report report{options.json};
   add(report, facts);
   report.print_text();
+  if (options.same_bits) return try_bits(std::move(report));
   Diagnosis diagnosis;
   {
     Deadline deadline(options.timeout);
@@ -150,12 +167,18 @@ void run_doctor(const DoctorOptions& options) {
 
 void add_doctor(Program& program) {
   auto options = std::make_shared<DoctorOptions>();
-  add_command(program, program.app, "doctor", "Show what this machine offers, and try every operation between workers",
-              [options] { run_doctor(*options); },
-              {text("--ranks", options->ranks, "INTEGER",
-                    "Thread workers, up to 1024; under mpirun or srun the job's ranks [4]"),
-               number("--timeout", options->timeout, "Seconds that one operation may take"),
-               host_memory_row(options->host_memory), json_row(options->json, "object")});
+  add_command(
+      program, program.app, "doctor", "Show what this machine offers, and try every operation between workers",
+      [options] { run_doctor(*options); },
+      {text("--ranks", options->ranks, "INTEGER",
+            "Thread workers, up to 1024; under mpirun or srun the job's ranks [4]"),
+       number("--timeout", options->timeout, "Seconds that one operation may take"),
+       host_memory_row(options->host_memory),
+       flag("--same-bits", options->same_bits,
+            "Instead of the workers, try for 20 s whether an element of LibTorch's results has the same bits "
+            "whatever is computed beside it and on any number of threads, in float32 and bfloat16, as adjoin calls its "
+            "kernels for results that do not depend on the layout"),
+       json_row(options->json, "object")});
 }
 
 }  // namespace adjoin::cli

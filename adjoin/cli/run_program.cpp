@@ -63,9 +63,9 @@ int run(int argc, char** argv, void (*add)(Program&)) {
 }  // namespace
 
 void add_commands(Program& program) {
-  for (const auto add : {add_train, add_plan, add_evaluate, add_predict, add_generate, add_checkpoint, add_export,
-                         add_tokenize, add_program, add_bench, add_doctor, add_flight, add_collective, add_layout,
-                         add_pipeline, add_report, add_watch})
+  for (const auto add : {add_train, add_plan, add_evaluate, add_predict, add_generate, add_checkpoint, add_compare,
+                         add_export, add_tokenize, add_program, add_bench, add_doctor, add_flight, add_collective,
+                         add_layout, add_pipeline, add_report, add_watch})
     add(program);
 }
 

@@ -13,10 +13,10 @@ struct Step {
   int64_t number = 0;
   bool training = false;     ///< false: dropout does nothing
   int64_t first_sample = 0;  ///< index in the global batch of the first sample on this rank
-  /// What one sample, or one token, contributes to the loss that backward begins with, for layers that add their own losses to
-  /// it; 0: they add none.
-  double weight = 0;
-  bool weighs_tokens = false;
+  /// The part of the loss, with which backward begins, that is one sample's or one token's, for layers that add losses of their
+  /// own to it; 0: they add none.
+  double loss_share = 0;
+  bool loss_share_is_per_token = false;  ///< else per sample
 };
 
 /// What a layer knows besides its input: the step, and the sample and token of each row of activations.

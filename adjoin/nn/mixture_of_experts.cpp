@@ -192,7 +192,7 @@ MixtureOfExpertsImpl::Routing MixtureOfExpertsImpl::route(const at::Tensor& x, c
     for (int64_t expert = 0; expert < options_.experts; ++expert)
       counting->rows[static_cast<size_t>(expert)] += static_cast<double>(rows.const_data_ptr<int64_t>()[expert]);
   }
-  const bool has_losses = pass.step.weight != 0 && (options_.balance_loss != 0 || options_.z_loss != 0);
+  const bool has_losses = pass.step.loss_share != 0 && (options_.balance_loss != 0 || options_.z_loss != 0);
   return {has_losses ? WithLoss::apply(x, own_losses(scores, chosen, pass)) : x, gates, chosen};
 }
 
@@ -209,9 +209,9 @@ at::Tensor MixtureOfExpertsImpl::own_losses(const at::Tensor& scores, const at::
       (loads.view({lengths.size(0), experts}) / (lengths.unsqueeze(1) * static_cast<double>(options_.top_k)))
           .to(scores.device());
   const at::Tensor samples = samples_of(here, rows);
-  const at::Tensor of_row = pass.step.weighs_tokens
-                                ? at::ones({rows}, scores.options().requires_grad(false)) * pass.step.weight
-                                : (pass.step.weight / lengths.index_select(0, samples)).to(scores.device());
+  const at::Tensor of_row = pass.step.loss_share_is_per_token
+                                ? at::ones({rows}, scores.options().requires_grad(false)) * pass.step.loss_share
+                                : (pass.step.loss_share / lengths.index_select(0, samples)).to(scores.device());
   const at::Tensor balance =
       ((at::softmax(scores, 1) * parts.index_select(0, samples.to(scores.device()))).sum(1) * of_row).sum() *
       static_cast<double>(experts);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "adjoin/base/checksum.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/store/piece_runs.hpp"
 #include "adjoin/store/state_sums.hpp"
@@ -62,6 +63,12 @@ void StateParts::write(const std::filesystem::path& path, const std::atomic<bool
     });
   }
   if (!stops) file.sync();
+}
+
+std::string hash_of(const std::map<std::string, std::vector<nn::Parameter>>& files, const Communicator& workers) {
+  std::map<std::string, Metadata> sums;
+  for (const auto& [file, pieces] : files) sums.emplace(file, StateParts(pieces, workers, /*copies=*/false).sums());
+  return hexadecimal(hash_of_sums(sums));
 }
 
 }  // namespace adjoin::train

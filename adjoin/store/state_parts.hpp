@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ class StateParts {
   /// All workers that hold pieces call it. With `copies` it copies what the pieces hold now; else it writes what they hold at
   /// the time of writing.
   StateParts(const std::vector<nn::Parameter>& pieces, const Communicator& workers, bool copies);
+
+  /// The checksums of all tensors, as the file's metadata.
+  const Metadata& sums() const { return sums_; }
 
   /// Makes the file, with room for all tensors. One worker calls it. Throws: IoError
   void make_file(const std::filesystem::path& path, const Metadata& metadata) const;
@@ -34,5 +38,9 @@ class StateParts {
   std::vector<Part> parts_;
   Metadata sums_;
 };
+
+/// The hash of files of these pieces (hash_of_sums), as 16 hexadecimal digits, without writing them. All workers call it; each reads
+/// its share of the numbers once.
+std::string hash_of(const std::map<std::string, std::vector<nn::Parameter>>& files, const Communicator& workers);
 
 }  // namespace adjoin::train

@@ -53,6 +53,16 @@ Metadata metadata_of(const std::map<std::string, uint64_t>& sums) {
   return metadata;
 }
 
+uint64_t hash_of_sums(const std::map<std::string, Metadata>& of_files) {
+  std::string text;
+  for (const auto& [file, metadata] : of_files) {
+    text += file + '\n';
+    for (const auto& [key, sum] : metadata)
+      if (key.starts_with(kSum)) text += key + ' ' + sum + '\n';
+  }
+  return hash_of(text);
+}
+
 std::map<std::string, uint64_t> sums_of(const SafetensorsFile& file, const std::filesystem::path& path) {
   std::map<std::string, uint64_t> sums;
   for (const auto& [key, text] : file.metadata()) {

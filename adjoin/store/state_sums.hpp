@@ -29,6 +29,10 @@ std::map<std::string, uint64_t> sums_of(const SafetensorsFile& file, const std::
 /// Throws: DamagedFile where the checksum() of a tensor's elements does not give the sum in its file
 void check_sum(const std::filesystem::path& path, const TensorEntry& entry, uint64_t counted, uint64_t expected);
 
+/// One number for a model's files: of their names, and of their tensors' names and sums as metadata have them. It is the same in
+/// every layout. Two models that differ have the same with a probability of about 2^-50, unless somebody wants them to.
+uint64_t hash_of_sums(const std::map<std::string, Metadata>& of_files);
+
 /// Reads all tensors of a file and compares them with the sums in its metadata. Throws: DamagedFile
 void verify_sums(const SafetensorsFile& file, const std::filesystem::path& path);
 

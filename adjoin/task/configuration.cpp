@@ -136,6 +136,7 @@ constexpr Field kFields[] = {
     {"Output", "save", at<&C::save>(), "While a checkpoint is written, the run goes on, and each rank keeps a copy in memory of what it writes (background), or the run waits (wait)", "background|wait"},
     {"Output", "keep", at<&C::keep>(), "How many of the newest checkpoints are kept", "", 1, kMany},
     {"Output", "tensorboard", at<&C::tensorboard>(), "Write the metrics for TensorBoard too, into the folder tensorboard in --out", ""},
+    {"Output", "hash_every", at<&C::hash_every>(), "Steps between lines of metrics.jsonl with a hash of all bits of weights and moments, which is the same whatever the layout; 0: none", "", 0, kMany},
     {"Output", "trace", at<&C::trace>(), "Steps, counted from 1, to record in trace.json.gz in --out, which shows in ui.perfetto.dev what each rank did when: one, as 3, or the first and the last, as 3-5", ""},
 };
 

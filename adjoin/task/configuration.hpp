@@ -84,6 +84,7 @@ struct Configuration : ModelOptions, WorkerOptions {
   int64_t keep = 2;
   int64_t patience = 0;
   bool tensorboard = false;
+  int64_t hash_every = 0;
   std::string trace{};
 
   /// The name of a task of one's own, by which a run's folder says that the program `adjoin` does not know its task; "": the

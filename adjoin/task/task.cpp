@@ -24,7 +24,7 @@ void share_rows(MicroBatch& batch, const Task& task, const Communicator& cp) {
   const Rows rows = task.split_rows(lengths, cp.size());
   const Split shares = Split::balanced(std::ssize(lengths), cp.size(), 0);
   batch.input = take_block(batch.input, rows.split(), cp.rank());
-  batch.target = take_block(batch.target, batch.pass.step.weighs_tokens ? rows.split() : shares, cp.rank());
+  batch.target = take_block(batch.target, batch.pass.step.loss_share_is_per_token ? rows.split() : shares, cp.rank());
   batch.pass.rows = LocalRows(rows, cp.rank());
   batch.tokens = batch.input.size(0);
 }
@@ -44,7 +44,7 @@ MicroBatch micro_batch_of(const Task& task, data::Part part, std::span<const int
                           const at::TensorOptions& tensor, const Grid& grid, int number, int count) {
   const Communicator &cp = grid.axis("cp"), &parts = batch_ranks(grid);
   const data::BatchPart mine = data::part_of(std::ssize(samples), parts.rank(), parts.size());
-  step.weighs_tokens = task.output_is_per_token();
+  step.loss_share_is_per_token = task.output_is_per_token();
   MicroBatch batch = task.micro_batch(part, samples, data::part_of(mine, number, count), step);
   for (at::Tensor* x : {&batch.input, &batch.target})
     if (x->defined() && x->is_floating_point()) *x = x->to(c10::typeMetaToScalarType(tensor.dtype()));

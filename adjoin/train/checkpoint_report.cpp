@@ -1,8 +1,10 @@
 #include "adjoin/train/checkpoint_report.hpp"
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/store/checkpoint.hpp"
 #include "adjoin/store/checkpoint_folders.hpp"
 #include "adjoin/store/output_file.hpp"
@@ -40,6 +42,16 @@ void check(const CheckpointFolder& checkpoint, bool verifies) {
   if (run.validations.best_loss) check_file(folder / kBestFile, name, verifies);
 }
 
+std::string hash_of(const fs::path& checkpoint) {
+  std::map<std::string, Metadata> sums;
+  for (const char* file : {kWeightsFile, kMomentsFile}) {
+    const SafetensorsFile stored(checkpoint / file);
+    if (sums_of(stored, stored.path()).empty()) return "";
+    sums.emplace(file, stored.metadata());
+  }
+  return hexadecimal(hash_of_sums(sums));
+}
+
 }  // namespace
 
 std::vector<CheckpointReport> report_checkpoints(const fs::path& run, bool verifies) {
@@ -56,6 +68,7 @@ std::vector<CheckpointReport> report_checkpoints(const fs::path& run, bool verif
     try {
       report.layout = layout_text(read_configuration(checkpoint.path / "config.json"));
       check(checkpoint, verifies);
+      report.hash = hash_of(checkpoint.path);
     } catch (const InvalidArgument& error) {
       report.damage = error.what();
     }

@@ -13,6 +13,9 @@ struct CheckpointReport {
   std::filesystem::path folder;
   int64_t bytes = 0;   // of all its files
   std::string layout;  // of the run that saved it: "dp 2, tp 4"; "" if it does not say
+  /// One number of weights and moments, 16 hexadecimal digits, the same in every layout; "" if its files have no checksums, as
+  /// those of early versions.
+  std::string hash;
   std::string damage;  // what is wrong with it, in one line; "" if nothing is
 };
 

@@ -45,6 +45,7 @@ void MetricsFile::add(const StepMetrics& metrics) {
   line["skipped"] = metrics.skipped;
   if (metrics.flops_per_second) line["flops_per_second"] = *metrics.flops_per_second;
   if (metrics.loss_scale) line["loss_scale"] = *metrics.loss_scale;
+  if (!metrics.hash.empty()) line["hash"] = metrics.hash;
   add_line(line);
 }
 

@@ -29,6 +29,7 @@ struct StepMetrics {
   std::optional<double> flops_per_second{};  // over all ranks; none where the model's operations are not known
   bool skipped = false;                      // a gradient was not finite: weights are unchanged
   std::optional<double> loss_scale{};        // with fp16: the factor of the loss
+  std::string hash{};  // of weights and moments, as `adjoin checkpoint --hash` prints it; "" if not due
 };
 
 /// The exact mean loss and measures of the test part, or of the samples held out for validation, after a step.

@@ -260,7 +260,7 @@ StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double 
   const Step context{.seed = static_cast<uint64_t>(configuration_.seed),
                      .number = step,
                      .training = true,
-                     .weight = denominator > 0 ? loss_scale / denominator : 0};
+                     .loss_share = denominator > 0 ? loss_scale / denominator : 0};
   const auto make = [&](int i) {
     return micro_batch_of(task_, data::Part::train, samples, context, tensor_, grid_, i,
                           static_cast<int>(parts_of_step(configuration_)));

@@ -261,6 +261,7 @@ void TrainingRun::train_step() {
   }
   const double of_epoch = static_cast<double>(state_.epoch_samples) / static_cast<double>(state_.samples);
   peak_bytes_ = std::max(peak_bytes_, memory_.peak_bytes());
+  const std::string hash = hash_if_due();
   if (!root()) return;
   metrics_->add(StepMetrics{.step = state_.step,
                             .epoch = static_cast<double>(state_.position.epoch) + of_epoch,
@@ -273,7 +274,8 @@ void TrainingRun::train_step() {
                             .times = trainer_.tensor().device().is_cpu() ? std::optional(times) : std::nullopt,
                             .flops_per_second = result.flops > 0 ? std::optional(result.flops / seconds) : std::nullopt,
                             .skipped = result.skipped,
-                            .loss_scale = scales_loss() ? std::optional(loss_scale) : std::nullopt});
+                            .loss_scale = scales_loss() ? std::optional(loss_scale) : std::nullopt,
+                            .hash = hash});
   progress_->update(state_.step, result.loss, count);
 }
 

@@ -8,6 +8,7 @@
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/lab/timeline.hpp"
 #include "adjoin/movement/peak_memory.hpp"
+#include "adjoin/store/checkpoint.hpp"
 #include "adjoin/store/checkpoint_save.hpp"
 #include "adjoin/store/output_folder.hpp"
 #include "adjoin/train/metrics.hpp"
@@ -48,6 +49,11 @@ class TrainingRun {
   void count_step(const StepResult& result, int64_t samples);
   /// Whether an evaluation is due now, during the run.
   bool is_evaluation_due() const;
+  /// Of weights and moments; "" if --hash-every does not ask for it now. All workers call it.
+  std::string hash_if_due() {
+    if (configuration_.hash_every == 0 || state_.step % configuration_.hash_every != 0) return "";
+    return hash_of({{kWeightsFile, parameters()}, {kMomentsFile, trainer_.optimizer().moments()}}, world_);
+  }
   void evaluate_and_record();
   /// Whether the time limit of this start is reached, by the clock of rank 0.
   bool is_out_of_time() const;

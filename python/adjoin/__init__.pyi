@@ -254,10 +254,10 @@ class Step:
     number: int
     training: bool
     first_sample: int
-    weight: float
-    weighs_tokens: bool
+    loss_share: float
+    loss_share_is_per_token: bool
     def __init__(
-        self, seed: int = 0, number: int = 0, training: bool = False, first_sample: int = 0, weight: float = 0.0, weighs_tokens: bool = False
+        self, seed: int = 0, number: int = 0, training: bool = False, first_sample: int = 0, loss_share: float = 0.0, loss_share_is_per_token: bool = False
     ) -> None: ...
 
 class DistributedTensor:

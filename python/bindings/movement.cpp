@@ -191,17 +191,18 @@ void bind_within_groups(py::module_& m) {
 void bind_distributed_tensor(py::module_& m) {
   py::class_<Step>(m, "Step",
                    "The step of a training that a tensor belongs to: of it, and the seed, follow the masks of dropout.")
-      .def(py::init(
-               [](uint64_t seed, int64_t number, bool training, int64_t first_sample, double weight,
-                  bool weighs_tokens) { return Step{seed, number, training, first_sample, weight, weighs_tokens}; }),
-           "seed"_a = 0, "number"_a = 0, "training"_a = false, "first_sample"_a = 0, "weight"_a = 0.0,
-           "weighs_tokens"_a = false)
+      .def(py::init([](uint64_t seed, int64_t number, bool training, int64_t first_sample, double loss_share,
+                       bool loss_share_is_per_token) {
+             return Step{seed, number, training, first_sample, loss_share, loss_share_is_per_token};
+           }),
+           "seed"_a = 0, "number"_a = 0, "training"_a = false, "first_sample"_a = 0, "loss_share"_a = 0.0,
+           "loss_share_is_per_token"_a = false)
       .def_readwrite("seed", &Step::seed)
       .def_readwrite("number", &Step::number)
       .def_readwrite("training", &Step::training)
       .def_readwrite("first_sample", &Step::first_sample)
-      .def_readwrite("weight", &Step::weight)
-      .def_readwrite("weighs_tokens", &Step::weighs_tokens);
+      .def_readwrite("loss_share", &Step::loss_share)
+      .def_readwrite("loss_share_is_per_token", &Step::loss_share_is_per_token);
 
   using Apply = std::function<Tensor(const Tensor&)>;
   using Dims = std::optional<std::variant<int64_t, Shape>>;

@@ -68,7 +68,7 @@ Dense dense(const at::Tensor& x, const std::map<std::string, at::Tensor>& weight
         (parts * probabilities.narrow(0, first, length).mean(0)).sum() * static_cast<double>(o.experts);
     const at::Tensor z = scores.narrow(0, first, length).logsumexp(1).square().mean();
     losses = losses + (balance * o.balance_loss + z * o.z_loss) *
-                          (step.weight * static_cast<double>(step.weighs_tokens ? length : 1));
+                          (step.loss_share * static_cast<double>(step.loss_share_is_per_token ? length : 1));
     first += length;
   }
   return {y, losses, mask.sum(0)};
@@ -79,14 +79,14 @@ const std::vector<int64_t> kLengths{5, 1, 0, 7, 3};
 
 /// Compares a layer on a grid {dp, ep, cp, tp} with the dense one: output, gradients of the input and of all weights.
 void expect_as_dense(const Communicator& world, const std::vector<int>& sizes, MixtureOfExpertsOptions o,
-                     bool weighs_tokens) {
+                     bool loss_share_is_per_token) {
   const Grid grid(world, {{"dp", sizes[0]}, {"ep", sizes[1]}, {"cp", sizes[2]}, {"tp", sizes[3]}});
   const MixtureOfExpertsOptions whole_options = o;
   o.experts_axis = "ep";
   o.samples_axis = "cp";
   MixtureOfExperts layer(o, grid, "tp");
   initialize(*layer, 11);
-  const Step step{.training = true, .weight = 0.7, .weighs_tokens = weighs_tokens};
+  const Step step{.training = true, .loss_share = 0.7, .loss_share_is_per_token = loss_share_is_per_token};
 
   std::map<std::string, at::Tensor> weights = global_tensors(*layer, false);
   for (auto& [name, weight] : weights) weight = weight.clone().requires_grad_(true);

@@ -26,6 +26,7 @@ LEFT_OUT = [  # a folder or headers of it, and why users do not need them
     ("movement", "autocast_mode exchange forward_mode graph_notes kinds_along libtorch marks rank_thread saved_value sent_tensors", "how movements send, and what check_gradients notes"),
     ("nn", "device_mask dropped_elements fill id_range", "the loops of dropout and initial values"),
     ("nn/distributed", "conv_kernel group_mean held linked planes pool_kernel twin widened", "what the layers are made of"),
+    ("nn/fixed", "*", "kernels with the same bits in every piece, which `adjoin doctor --same-bits` tries"),
     ("nn/rules", "*", "how operations run on global tensors"),
     ("nn/sequence", "composed_tile dropped_rows dropped_tile methods tile", "what attention is made of"),
     ("hugging_face", "config_values export_tokenizer rotary_positions", "parts of pretrained and export_model"),

@@ -40,7 +40,7 @@ TEST(DistributedMixtureOfExperts, is_the_layer_of_one_worker_whatever_the_layout
     initialize(twin, 11);
     o.experts_axis = "ep";
     const std::vector<int64_t> shape{5, 3, 6};
-    const Step step{.training = true, .weight = 0.7};
+    const Step step{.training = true, .loss_share = 0.7};
     const at::Tensor all = random_tensor(shape, Kind::replicated, world).requires_grad_(true);
     const at::Tensor of_y = random_tensor(shape, Kind::replicated, world, 7);
     const at::Tensor y1 = twin.experts->forward(

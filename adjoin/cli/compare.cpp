@@ -1,0 +1,84 @@
+#include "adjoin/train/compare.hpp"
+
+#include <memory>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
+#include "adjoin/cli/options.hpp"
+#include "adjoin/cli/output.hpp"
+
+namespace adjoin::cli {
+namespace {
+
+struct CompareOptions {
+  std::string first, second;
+  bool json = false;
+};
+
+Json json_of(const train::DifferentNumber& number) {
+  return {{"step", number.step},
+          {"kind", number.kind},
+          {"key", number.key},
+          {"first", number.first},
+          {"second", number.second}};
+}
+
+Json json_of(const train::DifferentTensor& tensor) {
+  return {{"step", tensor.step},         {"file", tensor.file},      {"name", tensor.name},
+          {"index", tensor.index},       {"first", tensor.first},    {"second", tensor.second},
+          {"elements", tensor.elements}, {"tensors", tensor.tensors}};
+}
+
+template <class Difference>
+Json json_or_null(const std::optional<Difference>& difference) {
+  return difference ? json_of(*difference) : Json();
+}
+
+std::string text_of(const train::DifferentTensor& tensor) {
+  std::vector<std::string> index;
+  for (const int64_t at : tensor.index) index.push_back(std::to_string(at));
+  return (tensor.step > 0 ? "checkpoint of step " + std::to_string(tensor.step) + ": " : std::string()) + tensor.file +
+         " " + tensor.name + "[" + joined(index) + "] is " + tensor.first + " and " + tensor.second + "; " +
+         grouped(tensor.elements) + " of its " + counted(tensor.of_elements, "element") + " differ, and " +
+         grouped(tensor.tensors) + " of " + counted(tensor.of_tensors, "tensor");
+}
+
+void run_compare(const CompareOptions& options) {
+  const train::Comparison found = train::compare(options.first, options.second);
+  Report report{options.json};
+  report.json = {{"equal", found.are_equal()},           {"steps", found.steps},
+                 {"checkpoints", found.checkpoints},     {"tensors", found.tensors},
+                 {"number", json_or_null(found.number)}, {"tensor", json_or_null(found.tensor)}};
+  if (const auto& number = found.number)
+    report.text << "step " << number->step << (number->kind == "step" ? "" : " (" + number->kind + ")") << ": "
+                << number->key << " is " << number->first << " and " << number->second << '\n';
+  if (found.tensor) report.text << text_of(*found.tensor) << '\n';
+  if (found.are_equal()) {
+    std::vector<std::string> compared;
+    if (found.steps > 0) compared.push_back(counted(found.steps, "step"));
+    if (found.checkpoints > 0) compared.push_back(counted(found.checkpoints, "checkpoint"));
+    if (found.tensors > 0) compared.push_back(counted(found.tensors, "tensor"));
+    report.text << "equal: " << joined(compared) << '\n';
+  }
+  report.print();
+  flush_output();
+  if (!found.are_equal()) throw Error(options.first + " and " + options.second + " differ");
+}
+
+}  // namespace
+
+void add_compare(Program& program) {
+  auto options = std::make_shared<CompareOptions>();
+  add_command(
+      program, program.app, "compare",
+      "Compare two runs, checkpoints or safetensors files bit by bit, and name the first step, tensor and element in "
+      "which "
+      "they differ; the exit code is then 1",
+      [options] { run_compare(*options); },
+      {text("first", options->first, "FIRST", "Output folder of a run, folder of a checkpoint, or safetensors file",
+            /*is_required=*/true),
+       text("second", options->second, "SECOND", "Another of the same kind", /*is_required=*/true),
+       json_row(options->json, "object: equal, steps, checkpoints, tensors, number, tensor")});
+}
+
+}  // namespace adjoin::cli

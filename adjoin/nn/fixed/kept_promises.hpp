@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace adjoin::nn::fixed {
+
+/// What came out of a promise: the cases that were tried, and those in which it was broken.
+struct KeptPromise {
+  std::string kernel;  ///< "gelu of bfloat16"
+  int64_t tried = 0, broken = 0;
+};
+
+/// Tries on this machine all that the same bits in every layout need of LibTorch's kernels as adjoin calls them, in float32 and
+/// bfloat16: that an element does not change with what is computed beside it, nor with the number of threads. Of products, their
+/// sums over leaves, activations and their gradients, softmax and norms, sums of columns, and attention of samples that are padded
+/// by their own length. In turns until `seconds` have passed, each at least once (about half a second in all).
+/// Not to be called beside other work of LibTorch in this process: it changes the number of threads, and sets it back.
+std::vector<KeptPromise> kept_promises(double seconds);
+
+}  // namespace adjoin::nn::fixed

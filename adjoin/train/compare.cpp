@@ -1,0 +1,212 @@
+#include "adjoin/train/compare.hpp"
+
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
+#include "adjoin/store/checkpoint.hpp"
+#include "adjoin/store/checkpoint_folders.hpp"
+#include "adjoin/store/output_file.hpp"
+#include "adjoin/store/read_text.hpp"
+#include "adjoin/store/safetensors.hpp"
+#include "adjoin/train/run_files.hpp"
+
+namespace adjoin::train {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kComparedAtOnce = 1 << 20;  // bytes
+
+// What no two runs have alike.
+const std::set<std::string> kTimes{"tokens_per_second",     "step_seconds", "waiting_seconds",
+                                   "communicating_seconds", "slowest_rank", "flops_per_second"};
+
+std::string value_at(char* bytes, at::ScalarType type) {
+  const at::Tensor value = at::from_blob(bytes, {}, at::TensorOptions(type));
+  const c10::Scalar number = value.item();
+  if (number.isComplex()) {
+    const auto [real, imaginary] = std::pair{number.toComplexDouble().real(), number.toComplexDouble().imag()};
+    return shortest_text(real) + " + " + shortest_text(imaginary) + " i";
+  }
+  if (!number.isFloatingPoint()) return std::to_string(number.toLong());
+  if (type == at::kDouble) return shortest_text(number.toDouble());
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, number.toFloat()).ptr};
+}
+
+std::vector<int64_t> index_of(int64_t element, const std::vector<int64_t>& shape) {
+  std::vector<int64_t> index(shape.size());
+  for (size_t dim = shape.size(); dim-- > 0;) {
+    index[dim] = element % shape[dim];
+    element /= shape[dim];
+  }
+  return index;
+}
+
+/// Compares one tensor of two files; the difference has its index, values and elements.
+std::optional<DifferentTensor> difference_in(const SafetensorsFile& first, const SafetensorsFile& second,
+                                             const std::string& name) {
+  const StoredTensor &one = first.find(name), &other = second.find(name);
+  require(one.dtype == other.dtype && one.shape == other.shape, [&] {
+    const auto text = [](const StoredTensor& tensor) {
+      std::string sizes(safetensors_type(tensor.dtype));
+      for (const int64_t size : tensor.shape) sizes += " " + std::to_string(size);
+      return sizes;
+    };
+    return first.path().string() + " and " + second.path().string() + " are not comparable: tensor '" + name + "' is " +
+           text(one) + " and " + text(other);
+  });
+  const auto size = static_cast<int64_t>(c10::elementSize(one.dtype)), bytes = one.end - one.begin;
+  std::vector<char> mine(static_cast<size_t>(std::min(bytes, kComparedAtOnce))), yours(mine.size());
+  std::optional<DifferentTensor> found;
+  for (int64_t begin = 0; begin < bytes; begin += kComparedAtOnce) {
+    const int64_t count = std::min(kComparedAtOnce, bytes - begin);
+    first.read_bytes(mine.data(), count, one.begin + begin);
+    second.read_bytes(yours.data(), count, other.begin + begin);
+    if (std::memcmp(mine.data(), yours.data(), static_cast<size_t>(count)) == 0) continue;
+    for (int64_t at = 0; at < count; at += size) {
+      if (std::memcmp(&mine[static_cast<size_t>(at)], &yours[static_cast<size_t>(at)], static_cast<size_t>(size)) == 0)
+        continue;
+      if (!found)
+        found = DifferentTensor{.file = first.path().filename().string(),
+                                .name = name,
+                                .index = index_of((begin + at) / size, one.shape),
+                                .first = value_at(&mine[static_cast<size_t>(at)], one.dtype),
+                                .second = value_at(&yours[static_cast<size_t>(at)], one.dtype),
+                                .of_elements = bytes / size};
+      ++found->elements;
+    }
+  }
+  return found;
+}
+
+/// Compares all tensors of two files, and adds to what is known of their checkpoint.
+void compare_files(const fs::path& first, const fs::path& second, Comparison& all, int64_t& tensors,
+                   int64_t& different) {
+  const SafetensorsFile one(first), other(second);
+  const auto shapes = one.shapes(), others = other.shapes();
+  const auto refuse_lone = [&](const auto& some, const auto& beside, const fs::path& lacks) {
+    for (const auto& [name, shape] : some)
+      require(beside.contains(name), [&] {
+        return first.string() + " and " + second.string() + " are not comparable: " + lacks.string() +
+               " has no tensor '" + name + "'";
+      });
+  };
+  refuse_lone(shapes, others, second);
+  refuse_lone(others, shapes, first);
+  for (const auto& [name, shape] : shapes) {
+    ++tensors;
+    auto found = difference_in(one, other, name);
+    if (!found) continue;
+    ++different;
+    if (!all.tensor) all.tensor = std::move(found);
+  }
+}
+
+void compare_checkpoints(const fs::path& first, const fs::path& second, int64_t step, Comparison& all) {
+  int64_t tensors = 0, different = 0;
+  for (const char* file : {kWeightsFile, kMomentsFile})
+    compare_files(first / file, second / file, all, tensors, different);
+  all.checkpoints += 1, all.tensors += tensors;
+  if (!all.tensor) return;
+  all.tensor->step = step, all.tensor->tensors = different, all.tensor->of_tensors = tensors;
+}
+
+using Lines = std::map<std::pair<int64_t, std::string>, Json>;  // by step and kind
+
+Lines lines_of(const fs::path& run) {
+  std::istringstream text(text_or_nothing(run / kMetrics));
+  Lines lines;
+  for (std::string line; std::getline(text, line);) {
+    Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object() || !json["step"].is_number_integer() || !json["kind"].is_string()) continue;  // being written
+    lines.insert_or_assign({json["step"].get<int64_t>(), json["kind"].get<std::string>()}, std::move(json));
+  }
+  return lines;
+}
+
+std::optional<DifferentNumber> difference_in(const Json& one, const Json& other, int64_t step,
+                                             const std::string& kind) {
+  const auto find = [&](const Json& some, const Json& beside) -> std::optional<DifferentNumber> {
+    for (const auto& [key, value] : some.items()) {
+      if (kTimes.contains(key) || (key == "hash" && !beside.contains(key))) continue;
+      const auto text = [&](const Json& json) { return json.contains(key) ? json[key].dump() : "none"; };
+      if (text(one) != text(other)) return DifferentNumber{kind, key, step, text(one), text(other)};
+    }
+    return std::nullopt;
+  };
+  auto found = find(one, other);
+  return found ? found : find(other, one);
+}
+
+/// Compares what both runs have, in the order of steps, until a line and a checkpoint differ.
+Comparison compare_runs(const fs::path& first, const fs::path& second) {
+  Comparison all;
+  const Lines others = lines_of(second);
+  for (const auto& [place, line] : lines_of(first)) {
+    const auto other = others.find(place);
+    if (other == others.end()) continue;
+    all.steps += place.second == "step" ? 1 : 0;
+    all.number = difference_in(line, other->second, place.first, place.second);
+    if (all.number) break;
+  }
+  std::map<int64_t, fs::path> beside;
+  for (const CheckpointFolder& checkpoint : checkpoints_in(second)) beside.emplace(checkpoint.step, checkpoint.path);
+  std::vector<CheckpointFolder> checkpoints = checkpoints_in(first);
+  std::reverse(checkpoints.begin(), checkpoints.end());  // the oldest first
+  for (const CheckpointFolder& checkpoint : checkpoints)
+    if (const auto other = beside.find(checkpoint.step); other != beside.end() && !all.tensor)
+      compare_checkpoints(checkpoint.path, other->second, checkpoint.step, all);
+  require(all.steps + all.checkpoints > 0, [&] {
+    return first.string() + " and " + second.string() + " have no step in common, so there is nothing to compare";
+  });
+  return all;
+}
+
+enum class Kind : uint8_t { run, checkpoint, file };
+
+Kind kind_of(const fs::path& path) {
+  require(fs::exists(path), [&] { return path.string() + ": there is no such file or folder"; });
+  if (!fs::is_directory(path)) return Kind::file;
+  if (fs::exists(path / kMetrics) || has_checkpoint(path)) return Kind::run;
+  require(fs::exists(path / kStateFile),
+          [&] { return path.string() + ": is neither the folder of a run nor a checkpoint nor a safetensors file"; });
+  return Kind::checkpoint;
+}
+
+}  // namespace
+
+Comparison compare(const fs::path& first, const fs::path& second) {
+  Kind kind{}, other{};
+  on_disk([&] { kind = kind_of(first), other = kind_of(second); });
+  require(kind == other, [&] {
+    const auto text = [](Kind of) {
+      return of == Kind::run ? "a run" : of == Kind::checkpoint ? "a checkpoint" : "a file";
+    };
+    return first.string() + " is " + text(kind) + " and " + second.string() + " is " + text(other) +
+           "; expected two of a kind";
+  });
+  if (kind == Kind::run) return compare_runs(first, second);
+  Comparison all;
+  if (kind == Kind::checkpoint) {
+    compare_checkpoints(first, second, 0, all);
+    return all;
+  }
+  int64_t different = 0;
+  compare_files(first, second, all, all.tensors, different);
+  if (all.tensor) all.tensor->tensors = different, all.tensor->of_tensors = all.tensors;
+  return all;
+}
+
+}  // namespace adjoin::train

@@ -1,0 +1,94 @@
+#include "adjoin/nn/fixed/promises.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/nn/fixed/column_sums.hpp"
+#include "adjoin/nn/fixed/elementwise.hpp"
+#include "adjoin/nn/fixed/product.hpp"
+#include "tests/support/failures.hpp"
+#include "tests/support/waves.hpp"
+
+namespace adjoin::nn::fixed {
+namespace {
+
+using adjoin::testing::thrown_by;
+using adjoin::testing::waves_of;
+
+int64_t broken(const Promise& promise, uint64_t cases = 20) {
+  int64_t count = 0;
+  for (uint64_t seed = 0; seed < cases; ++seed) count += promise.is_kept(seed) ? 0 : 1;
+  return count;
+}
+
+TEST(Promises, are_kept_on_this_machine) {
+  const int threads = at::get_num_threads();
+  for (const KeptPromise& promise : kept_promises(0)) {
+    EXPECT_GE(promise.tried, 1) << promise.kernel;
+    EXPECT_EQ(promise.broken, 0) << promise.kernel;
+  }
+  EXPECT_EQ(at::get_num_threads(), threads);
+}
+
+/// A number that differs from 1 by the last bit where a size is odd.
+double nearly_one(int64_t size) {
+  return size % 2 == 0 ? 1 : 1 + 0x1p-7;
+}
+
+TEST(Promises, that_are_broken_are_found) {
+  const int threads = at::get_num_threads();
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    EXPECT_GT(
+        broken(product_promise("by rows", type,
+                               [](const auto& a, const auto& b) { return at::mm(a, b).mul_(nearly_one(a.size(0))); })),
+        0);
+    EXPECT_GT(
+        broken(product_promise("by columns", type,
+                               [](const auto& a, const auto& b) { return at::mm(a, b).mul_(nearly_one(b.size(1))); })),
+        0);
+    EXPECT_GT(
+        broken(elements_promise("by length", type, 1, [](const auto& x) { return x[0] * nearly_one(x[0].size(0)); })),
+        0);
+    EXPECT_GT(broken(rows_promise("by threads", type, 1,
+                                  [](const auto& x) { return x[0] * nearly_one(at::get_num_threads()); })),
+              0);
+    EXPECT_GT(broken(columns_promise("by width", type,
+                                     [](const at::Tensor& x) { return at::sum(x, 0) * nearly_one(x.size(1)); })),
+              0);
+  }
+  at::set_num_threads(threads);
+}
+
+TEST(FixedKernels, compute_what_LibTorch_computes) {
+  const at::Tensor a = waves_of({19, 33}).to(at::kFloat), b = waves_of({33, 7}, 1000).to(at::kFloat);
+  EXPECT_LT((product(a, b).to(at::kDouble) - at::mm(a.to(at::kDouble), b.to(at::kDouble))).abs().max().item<double>(),
+            1e-4);
+  EXPECT_TRUE(at::equal(product(a.narrow(1, 0, 0), b.narrow(0, 0, 0)), at::zeros({19, 7})));
+  EXPECT_EQ(product(a.narrow(0, 0, 0), b).sizes(), (std::vector<int64_t>{0, 7}));
+
+  const std::vector<Range> leaves{{0, 5}, {5, 5}, {5, 19}};
+  const at::Tensor x = waves_of({19, 7}, 50).to(at::kFloat);
+  at::Tensor outer = at::ones({33, 7}), sums = at::ones({33});
+  add_outer_products(outer, a, x, leaves);
+  add_column_sums(sums, a, leaves);
+  EXPECT_LT((outer - 1 - at::mm(a.t(), x)).abs().max().item<double>(), 1e-4);
+  EXPECT_LT((sums - 1 - at::sum(a, 0)).abs().max().item<double>(), 1e-4);
+
+  const at::Tensor odd = waves_of({3, 43}).to(at::kFloat);
+  const at::Tensor given = elementwise(
+      {odd}, [](const at::Tensor& out, const auto& in) { at::gelu_out(const_cast<at::Tensor&>(out), in[0]); });
+  EXPECT_LT((given - at::gelu(odd)).abs().max().item<double>(), 1e-6);
+}
+
+TEST(FixedKernels, refuse_types_in_which_there_are_no_fixed_products) {
+  const at::Tensor a = waves_of({2, 2});
+  EXPECT_EQ(thrown_by<InvalidArgument>([&] { product(a, a); }),
+            "products with the same bits in every layout are for float32 and bfloat16, not Double");
+  EXPECT_EQ(thrown_by<InvalidArgument>([&] { add_column_sums(at::zeros({2}, at::kDouble), a, {}); }),
+            "sums of columns are kept in float32");
+}
+
+}  // namespace
+}  // namespace adjoin::nn::fixed
