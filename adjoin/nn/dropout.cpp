@@ -1,7 +1,6 @@
 #include "adjoin/nn/dropout.hpp"
 
 #include <ATen/Dispatch.h>
-#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -16,6 +15,7 @@
 #include "adjoin/base/philox.hpp"
 #include "adjoin/movement/forward_mode.hpp"
 #include "adjoin/movement/linear_map.hpp"
+#include "adjoin/movement/on_threads.hpp"
 #include "adjoin/movement/saved_value.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/nn/device_mask.hpp"
@@ -44,9 +44,9 @@ void drop_rows(const at::Tensor& in, const at::Tensor& base, const at::Tensor& o
   const auto* from = in.const_data_ptr<In>();
   const auto* onto = base.defined() ? base.const_data_ptr<Out>() : nullptr;
   auto* to = out.mutable_data_ptr<Out>();
-  at::parallel_for(0, rows, std::max<int64_t>(1, 16384 / columns), [&](int64_t begin, int64_t end) {
+  on_threads(rows, std::max<int64_t>(1, 16384 / columns), [&](Range part) {
     std::vector<uint16_t> random(static_cast<size_t>(columns));
-    for (int64_t r = begin; r < end; ++r) {
+    for (int64_t r = part.begin; r < part.end; ++r) {
       const MaskRow w = words(r);
       philox_row(random, w.key, w.first_column, w.row, w.plane, w.volume);
       drop_elements(set, {columns, random.data(), steps.threshold, steps.factor}, from + r * columns,

@@ -1,11 +1,11 @@
 #include "adjoin/nn/fill.hpp"
 
 #include <ATen/Dispatch.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <array>
 
+#include "adjoin/movement/on_threads.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 
 namespace adjoin::nn {
@@ -15,10 +15,10 @@ namespace {
 void fill_run(const at::Tensor& run, int64_t first, const NumbersOf& numbers) {
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, run.scalar_type(), "fill_piece", [&] {
     auto* out = run.mutable_data_ptr<scalar_t>();
-    at::parallel_for(0, run.numel(), 1 << 16, [&](int64_t begin, int64_t end) {
+    on_threads(run.numel(), 1 << 16, [&](Range part) {
       std::array<double, 1024> block;
-      for (int64_t i = begin; i < end; i += static_cast<int64_t>(block.size())) {
-        const auto n = static_cast<size_t>(std::min<int64_t>(end - i, static_cast<int64_t>(block.size())));
+      for (int64_t i = part.begin; i < part.end; i += static_cast<int64_t>(block.size())) {
+        const auto n = static_cast<size_t>(std::min<int64_t>(part.end - i, static_cast<int64_t>(block.size())));
         numbers(std::span(block).first(n), first + i);
         for (size_t j = 0; j < n; ++j) out[i + static_cast<int64_t>(j)] = static_cast<scalar_t>(block[j]);
       }

@@ -1,7 +1,6 @@
 #include "adjoin/nn/positions.hpp"
 
 #include <ATen/Dispatch.h>
-#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
@@ -17,6 +16,7 @@
 
 #include "adjoin/base/text.hpp"
 #include "adjoin/movement/linear_map.hpp"
+#include "adjoin/movement/on_threads.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 
 namespace adjoin::nn {
@@ -46,8 +46,8 @@ at::Tensor turned(const at::Tensor& x, const Turns& turns, int sign) {
     const auto* from = in.const_data_ptr<scalar_t>();
     auto* to = out.mutable_data_ptr<scalar_t>();
     const auto *cosines = turns.cosine.const_data_ptr<Turn>(), *sines = turns.sine.const_data_ptr<Turn>();
-    at::parallel_for(0, in.size(0), rows_at_once, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row)
+    on_threads(in.size(0), rows_at_once, [&](Range part) {
+      for (int64_t row = part.begin; row < part.end; ++row)
         for (int64_t head = 0; head < heads; ++head) {
           const scalar_t* a = from + row * in.stride(0) + head * in.stride(1);
           scalar_t* y = to + (row * heads + head) * 2 * half;

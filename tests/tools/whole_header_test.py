@@ -23,7 +23,7 @@ LEFT_OUT = [  # a folder or headers of it, and why users do not need them
     ("lab", "flight_file packing svg", "the files of what is seen"),
     ("lab/trace", "*", "parts of lab/trace/trace.hpp"),
     ("linalg", "agreement grid_products local rounds row_products", "the products without autograd"),
-    ("movement", "autocast_mode exchange forward_mode graph_notes kinds_along libtorch marks rank_thread saved_value sent_tensors", "how movements send, and what check_gradients notes"),
+    ("movement", "autocast_mode exchange forward_mode graph_notes kinds_along libtorch marks on_threads rank_thread saved_value sent_tensors", "how movements send, and what check_gradients notes"),
     ("nn", "device_mask dropped_elements fill id_range", "the loops of dropout and initial values"),
     ("nn/distributed", "conv_kernel group_mean held linked planes pool_kernel twin widened", "what the layers are made of"),
     ("nn/fixed", "*", "kernels with the same bits in every piece, which `adjoin doctor --same-bits` tries"),

@@ -1,6 +1,5 @@
 #include "adjoin/nn/distributed/interpolation.hpp"
 
-#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
@@ -12,6 +11,7 @@
 #include <span>
 
 #include "adjoin/movement/linear_map.hpp"
+#include "adjoin/movement/on_threads.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 
 namespace adjoin::nn {
@@ -139,9 +139,9 @@ void Interpolation::map_planes(const at::Tensor& x, const at::Tensor& y, bool is
   const int64_t to_plane = product_of(shape);
   const T* const all_from = x.const_data_ptr<T>();
   T* const all_to = y.mutable_data_ptr<T>();
-  at::parallel_for(0, planes, 1, [&](int64_t begin, int64_t end) {
+  on_threads(planes, 1, [&](Range part) {
     std::vector<T> between(static_cast<size_t>(largest)), next(between.size());
-    for (int64_t plane = begin; plane < end; ++plane) {
+    for (int64_t plane = part.begin; plane < part.end; ++plane) {
       const T* from = all_from + plane * from_plane;
       for (const DimMap<T>& step : steps) {
         T* const to = &step == &steps.back() ? all_to + plane * to_plane : next.data();

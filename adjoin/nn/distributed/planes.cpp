@@ -1,7 +1,7 @@
 #include "adjoin/nn/distributed/planes.hpp"
+#include "adjoin/movement/on_threads.hpp"
 
 #include <ATen/Dispatch.h>
-#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/stack.h>
@@ -74,8 +74,9 @@ void combine(T* out, const T* x, const T* y, const double* numbers, int64_t coun
 template <class Visit>
 void for_each_plane(const at::Tensor& x, const Visit& visit) {
   AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "norm", [&] {
-    at::parallel_for(0, x.size(0) * x.size(1), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t plane = begin; plane < end; ++plane) visit(scalar_t(), plane, plane % x.size(1), plane * x.size(2));
+    on_threads(x.size(0) * x.size(1), 1, [&](Range part) {
+      for (int64_t plane = part.begin; plane < part.end; ++plane)
+        visit(scalar_t(), plane, plane % x.size(1), plane * x.size(2));
     });
   });
 }

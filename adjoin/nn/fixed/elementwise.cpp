@@ -3,7 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
-#include "adjoin/nn/fixed/pieces.hpp"
+#include "adjoin/movement/on_threads.hpp"
 
 namespace adjoin::nn::fixed {
 namespace {

@@ -6,7 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/nn/fixed/pieces.hpp"
+#include "adjoin/movement/on_threads.hpp"
 
 namespace adjoin::nn::fixed {
 namespace {

@@ -28,9 +28,9 @@
 #include <limits>
 #include <random>
 
+#include "adjoin/movement/on_threads.hpp"
 #include "adjoin/nn/fixed/column_sums.hpp"
 #include "adjoin/nn/fixed/elementwise.hpp"
-#include "adjoin/nn/fixed/pieces.hpp"
 #include "adjoin/nn/fixed/product.hpp"
 
 namespace adjoin::nn::fixed {

@@ -1,7 +1,6 @@
 #include "adjoin/nn/sequence/dropped_tile.hpp"
 
 #include <ATen/Dispatch.h>
-#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -13,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "adjoin/movement/on_threads.hpp"
 #include "adjoin/nn/dropout.hpp"
 #include "adjoin/nn/sequence/dropped_rows.hpp"
 
@@ -54,9 +54,9 @@ void for_each_row(const at::Tensor& scores, int64_t head, const Tile& tile, cons
   const auto words = words_of(tile, head, rows / tile.queries.size(), options);
   const int32_t threshold = dropout_steps(options.dropout).threshold;
   T* first = scores.mutable_data_ptr<T>();
-  at::parallel_for(0, rows, std::max<int64_t>(1, 16384 / columns), [&](int64_t begin, int64_t end) {
+  on_threads(rows, std::max<int64_t>(1, 16384 / columns), [&](Range part) {
     std::vector<uint16_t> random(static_cast<size_t>(columns));
-    for (int64_t r = begin; r < end; ++r) {
+    for (int64_t r = part.begin; r < part.end; ++r) {
       const MaskRow w = words(r);
       philox_row(random, w.key, w.first_column, w.row, w.plane, w.volume);
       work(r, DroppedRow{columns, random.data(), threshold}, first + r * columns);
