@@ -32,12 +32,14 @@ std::vector<bool> first_runs(const Split& rows, int part, int64_t rows_in_group)
 }
 
 /// Removes from the plan the number of padding zeros that both ends of a worker's inputs have in common: its kernel adds these
-/// without a copy. Edges with other values stay.
+/// without a copy. Where some dim's edges have values, all padding stays: corners depend on the order of the dims.
 std::vector<int64_t> take_padding(HaloPlan& halo, size_t first_dim, const std::vector<int>& parts) {
+  if (std::ranges::any_of(halo.halos, [](const Halo& of_dim) { return of_dim.edges.has_values(); }))
+    return std::vector<int64_t>(parts.size() - first_dim, 0);
   std::vector<int64_t> padding;
   for (size_t dim = first_dim; dim < parts.size(); ++dim) {
     Pads& pads = halo.halos[dim].pads[static_cast<size_t>(parts[dim])];
-    padding.push_back(halo.halos[dim].edges.has_values() ? 0 : std::min(pads.left, pads.right));
+    padding.push_back(std::min(pads.left, pads.right));
     pads = {pads.left - padding.back(), pads.right - padding.back()};
   }
   return padding;
