@@ -60,7 +60,7 @@ typedef struct adjoin_world_options {
   int32_t threads;      /* of this rank's kernels; 0: 1 */
   int32_t checked;      /* compares the arguments of all communication, also between hosts */
   int32_t host_memory;  /* whether ranks of a host share memory: 0 where they can, 1 always (else an error), 2 never */
-  int32_t ends_job;     /* ends the job, by MPI_Abort, where ranks on several hosts wait for each other forever or beyond the deadline */
+  int32_t ends_job;     /* ends the job, by MPI_Abort, where ranks that share no memory wait for each other forever or beyond the deadline */
 } adjoin_world_options;
 
 /* -- errors and messages ------------------------------------------------------------------------------------------------------- */

@@ -297,9 +297,10 @@ void MpiShared::end_job(const std::string& message, int exit_code, bool names_ra
 
 void MpiShared::end_diagnosed(const std::string& report) const noexcept {
   const bool spans_hosts = std::ranges::any_of(host_of, [this](int first) { return first != host_of.front(); });
-  if (!is_guest() || (spans_hosts && options.ends_job)) end(report, 1);
+  const bool is_returned = host_world && !spans_hosts;  // by calls that wait
+  if (!is_guest() || (!is_returned && options.ends_job)) end(report, 1);
   if (!is_first_to_fail()) return;
-  if (spans_hosts && options.tell) options.tell(report);
+  if (!is_returned && options.tell) options.tell(report);
   if (!own()) return;
   table.host->reason = report;
   table.host->has_ended.store(true);
