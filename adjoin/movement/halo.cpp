@@ -1,5 +1,6 @@
 #include "adjoin/movement/halo.hpp"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/tensor.h>
 
@@ -22,8 +23,9 @@ at::Tensor indices_of(const std::vector<Places>& order) {
 
 }  // namespace
 
-HaloExchange::HaloExchange(const Layout& layout, const std::vector<Window>& windows, Padding padding, const Grid& grid)
-    : HaloExchange(layout, plan_halo(layout, windows, padding), grid) {}
+HaloExchange::HaloExchange(const Layout& layout, const std::vector<Window>& windows, const Edges& edges,
+                           const Grid& grid)
+    : HaloExchange(layout, plan_halo(layout, windows, edges), grid) {}
 
 HaloExchange::HaloExchange(const Layout& layout, HaloPlan plan, const Grid& grid, double fill)
     : plan_(std::move(plan)),
@@ -34,20 +36,34 @@ HaloExchange::HaloExchange(const Layout& layout, HaloPlan plan, const Grid& grid
     const std::vector<Places>& order = plan_.halos[dim].order[static_cast<size_t>(parts_[dim])];
     order_.push_back(order.empty() ? at::Tensor() : indices_of(order));
     pads_.push_back(plan_.windows[dim].transposed ? Pads{} : plan_.halos[dim].pads[static_cast<size_t>(parts_[dim])]);
+    has_values_ |= plan_.halos[dim].edges.has_values() && pads_.back() != Pads{};
   }
   if (std::ranges::all_of(pads_, [](const Pads& pads) { return pads == Pads{}; })) pads_.clear();
 }
 
 at::Tensor HaloExchange::operator()(const at::Tensor& x) const {
   at::Tensor y = fetch_.padded(x, pads_, fill_);
+  if (has_values_) write_values(y);
   for (size_t dim = 0; dim < order_.size(); ++dim)
     if (order_[dim].defined()) y = at::index_select(y, static_cast<int64_t>(dim), order_[dim]);
   return y;
 }
 
-at::Tensor halo_exchange(const at::Tensor& x, const Layout& layout, const std::vector<Window>& windows, Padding padding,
-                         const Grid& grid) {
-  return HaloExchange(layout, windows, padding, grid)(x);
+/// No gradient depends on what is written: that of a margin is dropped.
+void HaloExchange::write_values(const at::Tensor& y) const {
+  const at::NoGradGuard none;
+  for (size_t d = 0; d < pads_.size(); ++d) {
+    const Edges& edges = plan_.halos[d].edges;
+    if (!edges.has_values()) continue;
+    const auto dim = static_cast<int64_t>(d);
+    y.detach().narrow(dim, 0, pads_[d].left).fill_(edges.value_before);
+    y.detach().narrow(dim, y.size(dim) - pads_[d].right, pads_[d].right).fill_(edges.value_after);
+  }
+}
+
+at::Tensor halo_exchange(const at::Tensor& x, const Layout& layout, const std::vector<Window>& windows,
+                         const Edges& edges, const Grid& grid) {
+  return HaloExchange(layout, windows, edges, grid)(x);
 }
 
 }  // namespace adjoin

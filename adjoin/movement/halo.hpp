@@ -16,9 +16,9 @@ class HaloExchange {
   /// `windows` has one entry for each dim of the layout; plan_halo says how the outputs are cut. A transposed window
   /// fetches its inputs; its pads apply to the outputs, and the caller must apply them.
   /// Throws: InvalidArgument as plan_halo and Move
-  HaloExchange(const Layout& layout, const std::vector<Window>& windows, Padding padding, const Grid& grid);
+  HaloExchange(const Layout& layout, const std::vector<Window>& windows, const Edges& edges, const Grid& grid);
   /// The same for inputs on any layout, which may be on other workers than the outputs; padding that would be zeros is
-  /// `fill` instead.
+  /// `fill` instead, where the plan's edges have no value of their own. Where values of two dims meet, the later dim's counts.
   HaloExchange(const Layout& layout, HaloPlan plan, const Grid& grid, double fill = 0);
 
   /// Shape:   layout.shape_on(rank) -> in each dim the span of the windows of this worker's outputs, including padding
@@ -34,16 +34,19 @@ class HaloExchange {
   const Move& fetch() const { return fetch_; }
 
  private:
+  void write_values(const at::Tensor& y) const;
+
   HaloPlan plan_;
   double fill_;
   std::vector<int> parts_;         // of this worker, one for each dim; none outside the grid
   std::vector<at::Tensor> order_;  // for each dim in which the fetched elements are not yet in order
   std::vector<Pads> pads_;         // for each dim; empty where there are none, as with `order_`
+  bool has_values_ = false;        // some of the pads are not `fill_`
   Move fetch_;
 };
 
 /// The same used once.
-at::Tensor halo_exchange(const at::Tensor& x, const Layout& layout, const std::vector<Window>& windows, Padding padding,
-                         const Grid& grid);
+at::Tensor halo_exchange(const at::Tensor& x, const Layout& layout, const std::vector<Window>& windows,
+                         const Edges& edges, const Grid& grid);
 
 }  // namespace adjoin

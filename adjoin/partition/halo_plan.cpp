@@ -26,19 +26,25 @@ Layout layout_of_outputs(const Layout& inputs, const std::vector<Window>& window
 
 }  // namespace
 
-HaloPlan plan_halo(const Layout& inputs, const std::vector<Window>& windows, Padding padding) {
+HaloPlan plan_halo(const Layout& inputs, const std::vector<Window>& windows, const Edges& edges) {
   check_count(windows, inputs.shape().size());
-  return plan_halo(inputs.shape(), layout_of_outputs(inputs, windows), windows, padding);
+  return plan_halo(inputs.shape(), layout_of_outputs(inputs, windows), windows, edges);
 }
 
 HaloPlan plan_halo(const std::vector<int64_t>& inputs, const Layout& outputs, std::vector<Window> windows,
-                   Padding padding) {
+                   const Edges& edges) {
+  return plan_halo(inputs, outputs, std::move(windows), std::vector<Edges>(inputs.size(), edges));
+}
+
+HaloPlan plan_halo(const std::vector<int64_t>& inputs, const Layout& outputs, std::vector<Window> windows,
+                   std::vector<Edges> edges) {
+  edges.resize(inputs.size());
   check_count(windows, inputs.size());
   check_count(windows, outputs.shape().size());
   std::vector<Halo> halos;
   std::vector<Layout::Cut> cuts;
   for (size_t d = 0; d < inputs.size(); ++d) {
-    halos.push_back(halo_of(windows[d], inputs[d], outputs.split(static_cast<int64_t>(d)), padding));
+    halos.push_back(halo_of(windows[d], inputs[d], outputs.split(static_cast<int64_t>(d)), edges[d]));
     cuts.push_back({halos[d].fetched, outputs.cuts()[d].axes});
   }
   return {outputs, std::move(windows), std::move(halos),

@@ -18,11 +18,14 @@ struct HaloPlan {
 /// The halo of a tensor, with one window per dim. The outputs of a dim are cut over the axes that cut its inputs, by
 /// outputs_split; along other axes they have the inputs' kind.
 /// Throws: InvalidArgument as halo_of, or where there is not one window per dim
-HaloPlan plan_halo(const Layout& inputs, const std::vector<Window>& windows, Padding padding);
+HaloPlan plan_halo(const Layout& inputs, const std::vector<Window>& windows, const Edges& edges);
 
 /// The same for inputs of a given shape, with a given layout of the outputs. The fetched inputs are on the outputs'
 /// grid.
 HaloPlan plan_halo(const std::vector<int64_t>& inputs, const Layout& outputs, std::vector<Window> windows,
-                   Padding padding);
+                   const Edges& edges);
+/// The same with other edges of each dim; dims after the last of `edges` have zeros.
+HaloPlan plan_halo(const std::vector<int64_t>& inputs, const Layout& outputs, std::vector<Window> windows,
+                   std::vector<Edges> edges);
 
 }  // namespace adjoin

@@ -59,17 +59,27 @@ int64_t transposed_outputs(const Window& window, int64_t inputs) {
   return kept;
 }
 
-void check_padding(const Window& window, int64_t inputs, Padding padding) {
-  if (padding == Padding::zeros || inputs == 0) return;
+const char* name_of(Padding padding) {
+  return padding == Padding::reflect ? "reflect" : "circular";
+}
+
+void check_end(int64_t most, int64_t got, int64_t inputs, Padding padding) {
+  require(got <= most, [&] {
+    return "window: expected a " + std::string(name_of(padding)) + " padding of at most " + std::to_string(most) +
+           " for " + std::to_string(inputs) + " inputs, got " + std::to_string(got);
+  });
+}
+
+void check_padding(const Window& window, int64_t inputs, const Edges& edges) {
+  if (edges == Edges() || inputs == 0) return;
   require(!window.ceil_mode && !window.transposed,
           "window: a window that is transposed or has ceil mode can be padded with zeros only");
-  if (padding == Padding::replicate) return;
-  const int64_t most = padding == Padding::reflect ? inputs - 1 : inputs, got = std::max(window.before, window.after);
-  require(got <= most, [&] {
-    return "window: expected a " + std::string(padding == Padding::reflect ? "reflect" : "circular") +
-           " padding of at most " + std::to_string(most) + " for " + std::to_string(inputs) + " inputs, got " +
-           std::to_string(got);
-  });
+  require((edges.before == Padding::circular) == (edges.after == Padding::circular),
+          "window: expected both ends of a dim to be circular, or none");
+  for (const auto& [padding, got] : {std::pair(edges.before, window.before), {edges.after, window.after}}) {
+    if (padding == Padding::reflect) check_end(inputs - 1, got, inputs, padding);
+    if (padding == Padding::circular) check_end(inputs, std::max(window.before, window.after), inputs, padding);
+  }
 }
 
 /// What one part fetches, and what it then does.
@@ -89,11 +99,30 @@ Fetch with_zeros(Range needed, int64_t inputs) {
   return within({needed.begin + left, needed.end - right}, {left, right});
 }
 
+/// What lies beyond an end is used again where the part fetches it anyway, and fetched from the other end where it does not.
 Fetch wrapped(Range needed, int64_t inputs) {
+  const Range inner{std::clamp<int64_t>(needed.begin, 0, inputs), std::clamp<int64_t>(needed.end, 0, inputs)};
+  struct Piece {
+    Range range;
+    bool is_again = false;
+  };
+  std::vector<Piece> pieces;  // one for each turn around the dim
   Fetch fetch;
-  for (int64_t i = needed.begin; i < needed.end; i += fetch.ranges.back().size()) {
-    const int64_t begin = i - floor_of(i, inputs) * inputs;
-    fetch.ranges.push_back({begin, std::min(inputs, begin + needed.end - i)});
+  int64_t fetched = 0, inner_at = 0;
+  for (int64_t turn = floor_of(needed.begin, inputs) * inputs; turn < needed.end; turn += inputs) {
+    const Range range{std::max(needed.begin, turn) - turn, std::min(needed.end, turn + inputs) - turn};
+    const bool is_again = turn != 0 && range.begin >= inner.begin && range.end <= inner.end;
+    pieces.push_back({range, is_again});
+    if (turn == 0) inner_at = fetched;
+    if (is_again) continue;
+    fetch.ranges.push_back(range);
+    fetched += range.size();
+  }
+  if (fetch.ranges.size() == pieces.size()) return fetch;
+  int64_t next = 0;
+  for (const auto& [range, is_again] : pieces) {
+    fetch.order.push_back({is_again ? inner_at + range.begin - inner.begin : next, 1, range.size()});
+    if (!is_again) next += range.size();
   }
   return fetch;
 }
@@ -104,21 +133,28 @@ int64_t source(int64_t index, int64_t inputs, Padding padding) {
   return index < 0 ? -index : index < inputs ? index : 2 * (inputs - 1) - index;
 }
 
-Fetch folded(Range needed, int64_t inputs, Padding padding) {
-  if (needed.begin >= 0 && needed.end <= inputs) return within(needed, {});
-  Fetch fetch;
+/// Zeros are added first, where an end has them; what is replicated or reflected is then put in its place.
+Fetch folded(Range needed, int64_t inputs, const Edges& edges) {
+  const Pads beyond{std::clamp<int64_t>(-needed.begin, 0, needed.size()),
+                    std::clamp<int64_t>(needed.end - inputs, 0, needed.size())};
+  const Pads zeros{edges.before == Padding::zeros ? beyond.left : 0, edges.after == Padding::zeros ? beyond.right : 0};
+  if (zeros == beyond) return with_zeros(needed, inputs);
+  needed = {needed.begin + zeros.left, needed.end - zeros.right};
+  Fetch fetch{{}, zeros, {}};
   Range sources{inputs, 0};
-  const auto add = [&](Range indices, int64_t step) {
+  const auto add = [&](Range indices, Padding padding, int64_t step) {
     if (indices.size() <= 0) return;
     const int64_t first = source(indices.begin, inputs, padding), last = first + step * (indices.size() - 1);
     fetch.order.push_back({first, step, indices.size()});
     sources = {std::min({sources.begin, first, last}), std::max({sources.end, first + 1, last + 1})};
   };
-  const int64_t beyond = padding == Padding::reflect ? -1 : 0;
-  add({needed.begin, std::min<int64_t>(needed.end, 0)}, beyond);
-  add({std::max<int64_t>(needed.begin, 0), std::min(needed.end, inputs)}, 1);
-  add({std::max(needed.begin, inputs), needed.end}, beyond);
-  for (Places& places : fetch.order) places.begin -= sources.begin;
+  const auto step = [](Padding padding) { return padding == Padding::reflect ? -1 : 0; };
+  add({needed.begin, std::min<int64_t>(needed.end, 0)}, edges.before, step(edges.before));
+  add({std::max<int64_t>(needed.begin, 0), std::min(needed.end, inputs)}, Padding::zeros, 1);
+  add({std::max(needed.begin, inputs), needed.end}, edges.after, step(edges.after));
+  for (Places& places : fetch.order) places.begin += zeros.left - sources.begin;
+  if (zeros.left > 0) fetch.order.insert(fetch.order.begin(), {0, 1, zeros.left});
+  if (zeros.right > 0) fetch.order.push_back({zeros.left + sources.size(), 1, zeros.right});
   fetch.ranges = {sources};
   return fetch;
 }
@@ -131,12 +167,11 @@ Fetch spread(const Window& window, Range fetched, Range outputs) {
   return within(fetched, {left, outputs.size() - made - left});
 }
 
-Fetch fetch_of(const Window& window, int64_t inputs, Range outputs, Padding padding) {
+Fetch fetch_of(const Window& window, int64_t inputs, Range outputs, const Edges& edges) {
   if (outputs.size() == 0) return {};
   const Range needed = inputs_of(window, inputs, outputs);
   if (window.transposed) return spread(window, needed, outputs);
-  if (padding == Padding::zeros) return with_zeros(needed, inputs);
-  return padding == Padding::circular ? wrapped(needed, inputs) : folded(needed, inputs, padding);
+  return edges.is_circular() ? wrapped(needed, inputs) : folded(needed, inputs, edges);
 }
 
 }  // namespace
@@ -191,15 +226,15 @@ Split outputs_split(const Window& window, const Split& inputs) {
   return Split::balanced(outputs, inputs.parts(), inputs.dim());
 }
 
-Halo halo_of(const Window& window, int64_t inputs, const Split& outputs, Padding padding) {
+Halo halo_of(const Window& window, int64_t inputs, const Split& outputs, const Edges& edges) {
   const int64_t expected = outputs_of(window, inputs);
   require(outputs.size() == expected, [&] {
     return "window: expected a split of " + std::to_string(expected) + " outputs, got " + outputs.to_string();
   });
-  check_padding(window, inputs, padding);
+  check_padding(window, inputs, edges);
   if (window.is_pointwise()) {
     const auto parts = static_cast<size_t>(outputs.parts());
-    return {outputs, std::vector<Pads>(parts), std::vector<std::vector<Places>>(parts)};
+    return {outputs, std::vector<Pads>(parts), std::vector<std::vector<Places>>(parts), edges};
   }
 
   std::vector<std::vector<Range>> fetched;
@@ -211,12 +246,12 @@ Halo halo_of(const Window& window, int64_t inputs, const Split& outputs, Padding
       return "window: expected the outputs of each part to be one contiguous range, but part " + std::to_string(part) +
              " of " + outputs.to_string() + " has several";
     });
-    Fetch fetch = fetch_of(window, inputs, *made, padding);
+    Fetch fetch = fetch_of(window, inputs, *made, edges);
     fetched.push_back(std::move(fetch.ranges));
     pads.push_back(fetch.pads);
     order.push_back(std::move(fetch.order));
   }
-  return {Split::covering(std::move(fetched), inputs, outputs.dim()), std::move(pads), std::move(order)};
+  return {Split::covering(std::move(fetched), inputs, outputs.dim()), std::move(pads), std::move(order), edges};
 }
 
 }  // namespace adjoin

@@ -28,6 +28,18 @@ struct Window {
 /// What is beyond the ends of a dim: zeros, the last index again, the indices before it mirrored, or the other end.
 enum class Padding : uint8_t { zeros, replicate, reflect, circular };
 
+/// What is beyond each end of a dim, which may differ; circular at one end is circular at both.
+struct Edges {
+  Edges(Padding both = Padding::zeros) : before(both), after(both) {}  // NOLINT
+  Edges(Padding b, Padding a) : before(b), after(a) {}
+  bool is_circular() const { return before == Padding::circular; }
+  bool has_values() const { return value_before != 0 || value_after != 0; }
+  bool operator==(const Edges&) const = default;
+
+  Padding before, after;
+  double value_before = 0, value_after = 0;  ///< instead of zeros
+};
+
 /// The number of outputs of a dim with `inputs` indices, as LibTorch counts them; an empty dim has none.
 /// Throws: InvalidArgument for sizes below 1 (paddings below 0), a kernel that spans more than the padded inputs, a crop that
 ///         leaves no output, an output padding that is not less than stride or dilation, or options that `transposed` does not
@@ -68,8 +80,9 @@ struct Halo {
   /// For each part: what to add to its inputs; transposed: what to add to its outputs or to drop from them.
   std::vector<Pads> pads;
   /// For each part: the places of its inputs among the fetched elements, in order; empty: as fetched. Edges that are replicated
-  /// or reflected are fetched once and used repeatedly.
+  /// or reflected are fetched once and used repeatedly, and so is what a circular dim repeats of the part's own inputs.
   std::vector<std::vector<Places>> order;
+  Edges edges = {};
 };
 
 /// The halo of the parts of `outputs`. A part without outputs fetches nothing; a part of a transposed window may fetch nothing
@@ -77,7 +90,7 @@ struct Halo {
 /// Cost:   the number of parts, and of the times that a circular padding goes around.
 /// Throws: as outputs_of; InvalidArgument where `outputs` has another number of indices or a part in several pieces, where
 ///         reflect has a padding as large as the inputs or circular a larger one, and for any padding except zeros with
-///         ceil_mode or transposed.
-Halo halo_of(const Window& window, int64_t inputs, const Split& outputs, Padding padding = Padding::zeros);
+///         ceil_mode or transposed; for a circular end beside one that is not.
+Halo halo_of(const Window& window, int64_t inputs, const Split& outputs, const Edges& edges = {});
 
 }  // namespace adjoin

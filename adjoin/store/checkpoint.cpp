@@ -68,18 +68,27 @@ void save_state(const fs::path& path, const std::vector<nn::Parameter>& pieces, 
   const fs::path fresh = path.string() + ".adjoin-new";
   const std::string what = "writing " + path.string();
   const std::atomic<bool> stops = false;
-  const auto cleaning = [&](const std::function<void()>& work) {
-    try {
-      work();
-    } catch (...) {
-      std::error_code ignored;
-      fs::remove(fresh, ignored);
-      throw;
-    }
+  // A worker whose disk refuses has told the others before any of them goes on.
+  const auto stage = [&](auto on_some, const std::function<void()>& work) {
+    std::exception_ptr error;
+    on_some([&] {
+      try {
+        work();
+      } catch (...) {
+        error = std::current_exception();
+        std::error_code ignored;
+        fs::remove(fresh, ignored);
+      }
+    });
+    fail_alike(workers, [&] {
+      if (error) std::rethrow_exception(error);
+    });
   };
-  on_root(workers, what, [&] { cleaning([&] { parts.make_file(fresh, metadata); }); });
-  on_all(workers, what, [&] { cleaning([&] { parts.write(fresh, stops); }); });
-  on_root(workers, what, [&] { cleaning([&] { publish_file(fresh, path); }); });
+  const auto root = [&](const std::function<void()>& work) { on_root(workers, what, work); };
+  const auto all = [&](const std::function<void()>& work) { on_all(workers, what, work); };
+  stage(root, [&] { parts.make_file(fresh, metadata); });
+  stage(all, [&] { parts.write(fresh, stops); });
+  stage(root, [&] { publish_file(fresh, path); });
 }
 
 void check_state(const fs::path& path, const std::vector<nn::Parameter>& pieces) {

@@ -22,7 +22,7 @@ inline constexpr const char *kWeightsFile = "model.safetensors", *kMomentsFile =
 /// All workers of the grid call it, and all write: each its pieces, or a part of a piece that several hold. The file gets its
 /// name when all of it is on the disk.
 /// Throws: InvalidArgument for layouts that are partial or whose parts overlap, and for a metadata key that begins with
-///         "checksum."; IoError on the worker whose disk refuses
+///         "checksum."; IoError on all workers alike where a disk refuses
 void save_state(const std::filesystem::path& path, const std::vector<nn::Parameter>& pieces, const Grid& grid,
                 const Metadata& metadata = {});
 

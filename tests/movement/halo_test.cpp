@@ -18,21 +18,21 @@ namespace {
 using namespace adjoin::testing;
 
 /// One worker's padded tensor by LibTorch, and by indices where it has no such padding for so many dims.
-at::Tensor padded(at::Tensor x, const std::vector<Window>& windows, Padding padding) {
+at::Tensor padded(at::Tensor x, const std::vector<Window>& windows, const std::vector<Edges>& edges) {
   for (size_t dim = 0; dim < windows.size(); ++dim) {
     const int64_t n = x.size(static_cast<int64_t>(dim));
-    std::vector<int64_t> sources;
-    for (int64_t i = -windows[dim].before; i < n + windows[dim].after; ++i) {
-      if (padding == Padding::circular) sources.push_back((i + n) % n);
-      if (padding == Padding::replicate) sources.push_back(std::clamp<int64_t>(i, 0, n - 1));
-      if (padding == Padding::reflect) sources.push_back(i < 0 ? -i : i < n ? i : 2 * (n - 1) - i);
-      if (padding == Padding::zeros) sources.push_back(i < 0 || i >= n ? n : i);  // n: a row of zeros behind the end
-    }
-    if (padding == Padding::zeros) {
-      std::vector<int64_t> pads(2 * windows.size(), 0);
-      pads[2 * (windows.size() - 1 - dim) + 1] = 1;
-      x = at::constant_pad_nd(x, pads);
-    }
+    const auto source = [n](int64_t i, Padding padding, int64_t row_of_value) {
+      if (i >= 0 && i < n) return i;
+      if (padding == Padding::circular) return (i + n) % n;
+      if (padding == Padding::replicate) return std::clamp<int64_t>(i, 0, n - 1);
+      if (padding == Padding::reflect) return i < 0 ? -i : 2 * (n - 1) - i;
+      return row_of_value;
+    };
+    std::vector<int64_t> sources, pads(2 * windows.size(), 0);
+    for (int64_t i = -windows[dim].before; i < n + windows[dim].after; ++i)
+      sources.push_back(source(i, i < 0 ? edges[dim].before : edges[dim].after, i < 0 ? n : n + 1));
+    pads[2 * (windows.size() - 1 - dim) + 1] = 1;
+    x = at::constant_pad_nd(at::constant_pad_nd(x, pads, edges[dim].value_before), pads, edges[dim].value_after);
     x = x.index_select(static_cast<int64_t>(dim), at::tensor(sources, at::kLong));
   }
   return x;
@@ -53,12 +53,23 @@ at::Tensor windowed(at::Tensor x, const std::vector<Window>& windows) {
   return x;
 }
 
-Window random_window(std::mt19937& random, int64_t size, Padding padding) {
+/// Circular, or another padding at each end; zeros may be another value.
+Edges random_edges(std::mt19937& random) {
+  if (random() % 4 == 0) return Padding::circular;
+  Edges edges(static_cast<Padding>(random() % 3), static_cast<Padding>(random() % 3));
+  if (edges.before == Padding::zeros && random() % 2 == 0) edges.value_before = 2;
+  if (edges.after == Padding::zeros && random() % 2 == 0) edges.value_after = -3;
+  return edges;
+}
+
+Window random_window(std::mt19937& random, int64_t size, const Edges& edges) {
   const auto number = [&](int64_t least, int64_t most) {
     return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
   };
-  const int64_t most = padding == Padding::reflect ? size - 1 : padding == Padding::circular ? size : 5;
-  Window window{.before = number(0, std::min<int64_t>(most, 4)), .after = number(0, std::min<int64_t>(most, 4))};
+  const auto at_most = [&](Padding padding) {
+    return std::min<int64_t>(4, padding == Padding::reflect ? size - 1 : padding == Padding::circular ? size : 5);
+  };
+  Window window{.before = number(0, at_most(edges.before)), .after = number(0, at_most(edges.after))};
   window.stride = number(1, 3);
   window.dilation = number(1, 2);
   const int64_t room = size + window.before + window.after;
@@ -69,23 +80,25 @@ Window random_window(std::mt19937& random, int64_t size, Padding padding) {
 TEST(HaloExchange, gives_every_worker_the_inputs_of_its_outputs_in_every_padding) {
   for_each_world({1, 2, 3, 4, 6}, [](const Communicator& world) {
     std::mt19937 random(static_cast<unsigned>(world.size()));
-    for (int trial = 0; trial < 60; ++trial) {
+    for (int trial = 0; trial < 90; ++trial) {
       const int rows = world.size() % 2 == 0 && trial % 2 == 0 ? 2 : 1;
       const Grid grid(world, {{"a", rows}, {"b", world.size() / rows}});
-      const auto padding = static_cast<Padding>(trial % 4);
+      std::vector<Edges> edges(3, static_cast<Padding>(trial % 4));
+      if (trial >= 40) edges = {random_edges(random), random_edges(random), Edges()};
       const std::vector<int64_t> shape{2 + static_cast<int64_t>(random() % 8), 2 + static_cast<int64_t>(random() % 12),
                                        2};
-      const std::vector<Window> windows{random_window(random, shape[0], padding),
-                                        random_window(random, shape[1], padding), Window{}};
+      const std::vector<Window> windows{random_window(random, shape[0], edges[0]),
+                                        random_window(random, shape[1], edges[1]), Window{}};
       const Layout layout(
           grid.shape(), shape,
           {{Split::balanced(shape[0], rows, 0), {"a"}}, {Split::balanced(shape[1], world.size() / rows, 1), {"b"}}});
       SCOPED_TRACE("trial " + std::to_string(trial) + ", " + layout.to_string());
       const at::Tensor global = random_tensor(shape, Kind::replicated, world, trial);
       at::Tensor reference = global.clone().requires_grad_(true);
-      const at::Tensor expected = windowed(padded(reference, windows, padding), windows);
+      const at::Tensor expected = windowed(padded(reference, windows, edges), windows);
 
-      const HaloExchange exchange(layout, windows, padding, grid);
+      const Layout cut = plan_halo(layout, windows, Padding::zeros).outputs;
+      const HaloExchange exchange(layout, plan_halo(shape, cut, windows, edges), grid);
       const at::Tensor x = piece_of(global, layout, world.rank()).requires_grad_(true);
       const at::Tensor y = windowed(exchange(x), windows);
       const Layout& outputs = exchange.outputs();
@@ -122,6 +135,24 @@ TEST(HaloExchange, fetches_corners_in_one_exchange_and_leaves_out_what_is_not_ne
     // A window that looks backward alone needs the last rows of no worker's own block.
     const HaloExchange back(layout, {Window{.kernel = 1, .stride = 2}, Window{}}, Padding::zeros, grid);
     EXPECT_EQ(back(piece_of(global, layout, world.rank())).size(0), grid.coordinate("a") == 0 ? 3 : 1);
+  });
+}
+
+TEST(HaloExchange, sends_one_message_to_each_neighbour_where_other_dims_are_circular_and_whole) {
+  struct Sends : Observer {
+    void begin(const Call& call) override {
+      for (const Message& message : call.messages) sends += message.is_send() ? 1 : 0;
+    }
+    int sends = 0;
+  };
+  for_each_world({2, 4}, [](const Communicator& world) {
+    const auto count = std::make_shared<Sends>();
+    const Grid grid(world.observed_by(count), {{"a", world.size()}});
+    const Layout layout(grid.shape(), {8, 5, 6}, {{Split::balanced(8, world.size(), 0), {"a"}}});
+    const Window around{.kernel = 3, .before = 1, .after = 1};
+    const HaloExchange exchange(layout, std::vector(3, around), Padding::circular, grid);
+    exchange(at::ones(layout.shape_on(world.rank()), at::kDouble));
+    EXPECT_EQ(count->sends, 2);  // to the left and to the right
   });
 }
 

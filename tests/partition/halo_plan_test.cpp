@@ -33,10 +33,11 @@ TEST(HaloPlan, keeps_what_the_tensor_is_along_axes_that_cut_nothing) {
   }
 }
 
-TEST(HaloPlan, of_a_whole_dim_is_its_own) {
+TEST(HaloPlan, of_a_whole_dim_is_its_own_also_where_it_is_circular) {
   const Layout rows(kGrid, {8, 9}, {{Split::balanced(8, 2, 0), {"y"}}});
   const HaloPlan plan = plan_halo(rows, {kAlone, kThree}, Padding::circular);
-  EXPECT_EQ(plan.fetched.ranges_of(0)[1], (std::vector<Range>{{8, 9}, {0, 9}, {0, 1}}));
+  EXPECT_EQ(plan.fetched.ranges_of(0)[1], (std::vector<Range>{{0, 9}}));
+  EXPECT_EQ(plan.halos[1].order[0], (std::vector<Places>{{8, 1, 1}, {0, 1, 9}, {0, 1, 1}}));
   EXPECT_EQ(plan.outputs, rows);
 }
 

@@ -17,5 +17,8 @@ Outcome run(const std::string& command);
 /// Runs the fault program (support/fault_program.cpp) on so many processes under mpirun, out of reach of an mpirun that
 /// this test may run under. A job that has not ended after 60 s is killed and has the code 124.
 Outcome run_job(int ranks, const std::string& arguments, const std::string& environment = "");
+/// The same of another program.
+Outcome run_job_of(const std::string& program, int ranks, const std::string& arguments,
+                   const std::string& environment = "");
 
 }  // namespace adjoin::testing

@@ -118,7 +118,7 @@ class Group::Turn {
 
 std::shared_ptr<Group> Group::of_world(const std::shared_ptr<MpiShared>& shared) {
   auto world = std::make_shared<Group>(shared, ++shared->worlds_made, all_ranks(shared->world_size));
-  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &world->comm_), "MPI_Comm_dup");
+  check_mpi(MPI_Comm_dup(shared->job, &world->comm_), "MPI_Comm_dup");
   world->begin();
   return world;
 }

@@ -21,11 +21,12 @@ class InJob : public Base {
   std::shared_ptr<Backend> subset(std::span<const int> ranks, const Call& call) override {
     return backend_on(group_->subset(ranks, *agent_, call), agent_);
   }
-  void abort(std::string_view reason) noexcept override { group_->shared()->end_job(std::string(reason), 1); }
+  void abort(std::string_view reason) noexcept override { end(std::string(reason), 1, /*names_rank=*/true); }
   /// Operations that are running cannot be ended: their peers may be about to complete them.
   bool fail(std::exception_ptr cause) noexcept override {
     if (!cause) return false;
-    group_->shared()->end_job(message_of(cause), exit_code_of(cause), /*names_rank=*/!is_common(cause));
+    end(message_of(cause), exit_code_of(cause), /*names_rank=*/!is_common(cause));
+    return true;
   }
   std::shared_ptr<Backend> for_thread(bool is_for_any_thread) override {
     int level = 0;
@@ -48,6 +49,13 @@ class InJob : public Base {
 
   const std::shared_ptr<Group> group_;
   const std::shared_ptr<Agent> agent_;
+
+ private:
+  void end(const std::string& message, int exit_code, bool names_rank) noexcept {
+    const MpiShared& shared = *group_->shared();
+    if (!shared.is_guest()) shared.end_job(message, exit_code, names_rank);
+    shared.end_diagnosed(names_rank ? "rank " + std::to_string(shared.world_rank) + ": " + message : message);
+  }
 };
 
 }  // namespace adjoin::mpi

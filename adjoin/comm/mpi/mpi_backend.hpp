@@ -27,6 +27,15 @@ struct MpiOptions {
   std::function<std::string(const std::string& failure)> at_failure = {};
   /// Behaves as if each host had at most this many ranks; 0: as it is.
   int ranks_of_a_host = 0;
+  /// The world's ranks, as the processes of a communicator of another program (MPI_Comm_c2f of it), whose guest this library then
+  /// is: MPI must be initialised, at any thread level, and the program may finalise it at any time. What ends a job ends the world
+  /// instead: on one host all its blocked and later calls throw CommunicationError with the report. On several hosts MPI gives
+  /// back no blocked call: there the report goes to `tell`, and the job ends only where `ends_job` says so. While a rank waits,
+  /// MPI carries on what the program itself has begun. None: all processes of the job.
+  std::optional<int> communicator = {};
+  bool ends_job = false;
+  /// Takes what would be printed on stderr; may be called by another thread.
+  std::function<void(const std::string& message)> tell = {};
 };
 
 /// Thrown by the function of a rank: launch_mpi throws it on all ranks, with the largest code, when all have left the function.

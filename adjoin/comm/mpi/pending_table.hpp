@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "adjoin/base/fixed_text.hpp"
 #include "adjoin/comm/contract/call_record.hpp"
 
 /// What the processes of one host write into the memory that they share, so that a watchdog sees which call each is in. Plain
@@ -82,6 +83,8 @@ struct ProcessEntry {
 struct HostEntry {
   std::atomic<bool> somebody_failed = false, has_warned = false;
   std::atomic<bool> is_locked = false;  // while a process takes a group
+  std::atomic<bool> has_ended = false;  // the world of a guest, on this host
+  FixedText<4095> reason;               // written before
   std::array<GroupEntry, ProcessEntry::kMostGroups> groups;
 };
 

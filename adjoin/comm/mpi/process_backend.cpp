@@ -20,14 +20,22 @@ void ProcessBackend::AgentWaiter::step_aside() {
   if (backend.agent_->is_ranks_own()) backend.group_->shared()->host_world->step_aside();
 }
 
-/// Without a thread that looks, what this rank has begun between hosts goes on only while the rank looks. A peer that this rank's
+/// Without a thread that looks, what this rank has begun between hosts, and what a guest's program has begun itself, goes on only while the rank looks. A peer that this rank's
 /// peers on this host wait for may be waiting for it.
 void ProcessBackend::AgentWaiter::sleep(host::Parking& parking, const host::Waiting& waiting) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kPause = std::chrono::microseconds(500);
-  Progress& progress = *backend.group_->shared()->progress;
-  while (!parking.sleep(waiting.is_over, progress.wants_looks() ? Clock::now() + kPause : Clock::time_point::max()))
+  const MpiShared& shared = *backend.group_->shared();
+  Progress& progress = *shared.progress;
+  const host::World& world = backend.group_->in_memory()->world();
+  const bool is_guest = shared.is_guest() && mpi_is_alive();
+  const auto is_over = [&] { return waiting.is_over() || (is_guest && world.aborted()); };
+  while (
+      !parking.sleep(is_over, is_guest || progress.wants_looks() ? Clock::now() + kPause : Clock::time_point::max())) {
     progress.look();
+    int has_come = 0;  // what the program has begun itself goes on only while MPI is called
+    if (is_guest) MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &has_come, MPI_STATUS_IGNORE);
+  }
 }
 
 void ProcessBackend::exchange(std::span<const Message> messages, const Call& call) {

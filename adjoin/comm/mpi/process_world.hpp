@@ -11,7 +11,8 @@ struct MpiShared;
 
 namespace adjoin::mpi {
 
-/// The processes of a job on one host, which share memory. Where it ends, so does the job.
+/// The processes of a job on one host, which share memory. Where it ends, so does the job, unless they are guests: then their calls
+/// end with the reason.
 class ProcessWorld final : public host::SharedWorld {
  public:
   /// Called on all processes of `host`.
@@ -22,7 +23,7 @@ class ProcessWorld final : public host::SharedWorld {
   void step_aside() { placement_.step_aside(place_); }
 
  private:
-  std::string reason_of_end() const override { return ""; }  // no process lives to read it
+  std::string reason_of_end() const override;
 
   const MpiShared& shared_;
   const int place_;  // among the processes of the host

@@ -85,19 +85,28 @@ std::vector<std::string> CommMeeting::exchange(const std::string& mine) {
 MpiShared::MpiShared(const MpiOptions& given) : options(given) {}
 
 MpiShared::~MpiShared() {
-  if (process_.is_here()) return;
-  watchdog_.detach();  // the thread does not exist in the child of a fork
-  static_cast<void>(progress.release());
+  if (!process_.is_here()) {
+    watchdog_.detach();  // the thread does not exist in the child of a fork
+    static_cast<void>(progress.release());
+  } else if (memory_) {
+    watchdog_ = {};  // it reads the table
+    ::munmap(memory_, mpi::PendingTable::bytes_for(static_cast<int>(table.processes.size())));
+  }
 }
 
 void MpiShared::begin() {
   int level = 0;
   MPI_Query_thread(&level);
   progress = std::make_unique<mpi::Progress>(/*has_thread=*/level == MPI_THREAD_MULTIPLE);
-  world_rank = rank_in(MPI_COMM_WORLD);
-  world_size = ranks_in(MPI_COMM_WORLD);
+  if (is_guest()) {
+    check_mpi(MPI_Comm_dup(MPI_Comm_f2c(*options.communicator), &job), "MPI_Comm_dup");
+    check_mpi(MPI_Comm_set_errhandler(job, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    await_finalize();
+  }
+  world_rank = rank_in(job);
+  world_size = ranks_in(job);
   MPI_Comm host;
-  check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
+  check_mpi(MPI_Comm_split_type(job, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
   if (options.ranks_of_a_host > 0) {
     MPI_Comm whole = host;
     const int rank = rank_in(whole);
@@ -107,16 +116,25 @@ void MpiShared::begin() {
   int first = world_rank;
   check_mpi(MPI_Comm_set_errhandler(host, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check_mpi(MPI_Bcast(&first, 1, MPI_INT, 0, host), "MPI_Bcast");
-  host_of = gather_all(MPI_COMM_WORLD, first);
+  host_of = gather_all(job, first);
   await_failures();
   share_table(host);
   share_tensors(host);
   MPI_Comm_free(&host);
 }
 
+void MpiShared::await_finalize() {
+  const auto stop = [](MPI_Comm, int, void* shared, void*) -> int {
+    static_cast<MpiShared*>(shared)->stop();
+    return MPI_SUCCESS;
+  };
+  check_mpi(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, stop, &finalize_key_, nullptr), "MPI_Comm_create_keyval");
+  check_mpi(MPI_Comm_set_attr(MPI_COMM_SELF, finalize_key_, this), "MPI_Comm_set_attr");
+}
+
 void MpiShared::await_failures() {
   if (std::ranges::all_of(host_of, [](int first) { return first == 0; })) return;
-  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &failures_), "MPI_Comm_dup");
+  check_mpi(MPI_Comm_dup(job, &failures_), "MPI_Comm_dup");
   check_mpi(MPI_Comm_set_errhandler(failures_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   if (world_rank != 0) return;
   check_mpi(MPI_Irecv(&failed_elsewhere_, 1, MPI_INT, MPI_ANY_SOURCE, 0, failures_, &failure_), "MPI_Irecv");
@@ -195,6 +213,7 @@ void MpiShared::share_tensors(MPI_Comm host) {
     return;
   }
   if (is_on == 0 || host_size == 1) return;
+  if (is_guest()) throw InvalidArgument("host_memory: the ranks of this host share no memory: " + why_none);
   if (host_rank == 0) end_job("--host-memory on: the ranks of this host share no memory: " + why_none, 2);
   check_mpi(MPI_Barrier(host), "MPI_Barrier");  // ends with the job
 }
@@ -205,7 +224,7 @@ std::optional<int> MpiShared::leave(std::optional<int> exit_code) noexcept {
   const bool may_wait = exit_code.value_or(0) == 0;
   int largest = exit_code.value_or(-1), all_are_here = 0;
   MPI_Request request = MPI_REQUEST_NULL;
-  int code = MPI_Iallreduce(MPI_IN_PLACE, &largest, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD, &request);
+  int code = MPI_Iallreduce(MPI_IN_PLACE, &largest, 1, MPI_INT, MPI_MAX, job, &request);
   if (code == MPI_SUCCESS && may_wait) code = MPI_Wait(&request, MPI_STATUS_IGNORE), all_are_here = 1;
   while (code == MPI_SUCCESS && all_are_here == 0) {
     if (Clock::now() > give_up) end_job("exits with code " + std::to_string(*exit_code), *exit_code);
@@ -215,10 +234,21 @@ std::optional<int> MpiShared::leave(std::optional<int> exit_code) noexcept {
   try {
     check_mpi(code, "MPI_Iallreduce");
   } catch (const CommunicationError& error) {
-    end_job(error.what(), 1);
+    is_guest() ? end_diagnosed(error.what()) : end_job(error.what(), 1);
   }
+  if (finalize_key_ != MPI_KEYVAL_INVALID) {
+    MPI_Comm_delete_attr(MPI_COMM_SELF, finalize_key_);
+    MPI_Comm_free_keyval(&finalize_key_);
+  }
+  stop();
+  if (job != MPI_COMM_WORLD) MPI_Comm_free(&job);
+  if (largest < 0) return std::nullopt;
+  return largest;
+}
+
+void MpiShared::stop() noexcept {
   watchdog_ = {};
-  progress->stop();
+  if (progress) progress->stop();
   if (failure_ != MPI_REQUEST_NULL) {
     MPI_Cancel(&failure_);
     MPI_Wait(&failure_, MPI_STATUS_IGNORE);
@@ -227,9 +257,6 @@ std::optional<int> MpiShared::leave(std::optional<int> exit_code) noexcept {
   const MpiShared* self = this;
   latest.compare_exchange_strong(self, nullptr);
   own_ = nullptr;
-  if (memory_) ::munmap(memory_, mpi::PendingTable::bytes_for(static_cast<int>(table.processes.size())));
-  if (largest < 0) return std::nullopt;
-  return largest;
 }
 
 bool MpiShared::others_failed() const noexcept {
@@ -258,6 +285,7 @@ bool MpiShared::is_first_to_fail() const noexcept {
 }
 
 void MpiShared::say(const std::string& message) const noexcept {
+  if (options.tell) return options.tell(message);
   std::fflush(stdout);
   std::fprintf(stderr, "%s\n", message.c_str());
   std::fflush(stderr);
@@ -268,7 +296,14 @@ void MpiShared::end_job(const std::string& message, int exit_code, bool names_ra
 }
 
 void MpiShared::end_diagnosed(const std::string& report) const noexcept {
-  end(report, 1);
+  const bool spans_hosts = std::ranges::any_of(host_of, [this](int first) { return first != host_of.front(); });
+  const bool is_returned = host_world && !spans_hosts;  // by calls that wait
+  if (!is_guest() || (!is_returned && options.ends_job)) end(report, 1);
+  if (!is_first_to_fail()) return;
+  if (!is_returned && options.tell) options.tell(report);
+  if (!own()) return;
+  table.host->reason = report;
+  table.host->has_ended.store(true);
 }
 
 namespace {
@@ -312,6 +347,7 @@ MpiSession::MpiSession(const MpiOptions& options) {
   require(!initialized || mpi_is_alive(),
           "MPI was finalised in this process, by an earlier launch or by the program, and cannot be initialised again: "
           "to launch several times, initialise MPI before the first launch");
+  require(initialized || !options.communicator, "a communicator is given, but MPI is not initialised");
   if (!initialized) {
     send_at_once();
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
@@ -323,6 +359,7 @@ MpiSession::MpiSession(const MpiOptions& options) {
   try {
     shared_->begin();
   } catch (...) {
+    if (shared_->is_guest()) throw;
     shared_->end_job(message_of(std::current_exception()), exit_code_of(std::current_exception()));
   }
 }
@@ -342,6 +379,7 @@ std::shared_ptr<Backend> MpiSession::world() const {
     return mpi::backend_on(mpi::Group::of_world(shared_),
                            std::make_shared<mpi::Agent>(shared_, /*is_for_any_thread=*/false, /*is_ranks_own=*/true));
   } catch (...) {
+    if (shared_->is_guest()) throw;
     shared_->end_job(message_of(std::current_exception()), exit_code_of(std::current_exception()));
   }
 }

@@ -66,8 +66,10 @@ struct MpiShared {
   void begin();
 
   [[noreturn]] void end_job(const std::string& message, int exit_code, bool names_rank = true) const noexcept;
-  /// The same for an error that the runtime found, which is not one rank's message.
-  [[noreturn]] void end_diagnosed(const std::string& report) const noexcept;
+  /// The same for an error that the runtime found, which is not one rank's message. Returns where the world ends, not the job.
+  void end_diagnosed(const std::string& report) const noexcept;
+  /// Whether MPI is another program's.
+  bool is_guest() const { return options.communicator.has_value(); }
   /// Records that this process has more of something at once than the table has room for; the first process of the host warns
   /// of it.
   void note_lack_of_room(const char* of, size_t most) const;
@@ -76,11 +78,14 @@ struct MpiShared {
   /// releases what the processes share, before MPI is finalised. Returns the code with which all ranks are to exit: the largest
   /// that any rank gives. A rank that gives another than 0 ends the job where the others have not come after a second.
   std::optional<int> leave(std::optional<int> exit_code) noexcept;
+  /// Ends all that uses MPI by itself; called also where the program finalises MPI while this object lives.
+  void stop() noexcept;
   /// Whether another process of this host has failed or is gone, or on rank 0 whether one of another host has told it that it
   /// fails; may be called by a signal's handler.
   bool others_failed() const noexcept;
 
   const MpiOptions options;
+  MPI_Comm job = MPI_COMM_WORLD;  // of the world's ranks
   int world_rank = 0, world_size = 1;
   std::vector<int> host_of;  // for each rank of the world: the first rank on its host
   std::atomic<uint64_t> worlds_made = 0;
@@ -93,6 +98,7 @@ struct MpiShared {
 
  private:
   void await_failures();
+  void await_finalize();
   /// Waits a second at most for rank 0, which may compute.
   void tell_first_rank() const noexcept;
   void share_table(MPI_Comm host);
@@ -107,6 +113,8 @@ struct MpiShared {
   MPI_Comm failures_ = MPI_COMM_NULL;       // of jobs on several hosts, by which ranks tell rank 0 that they fail
   MPI_Request failure_ = MPI_REQUEST_NULL;  // on rank 0
   int failed_elsewhere_ = 0;                // on rank 0: MPI writes it while rank 0 waits in any call
+  int finalize_key_ =
+      MPI_KEYVAL_INVALID;  // of an attribute of MPI_COMM_SELF, which MPI_Finalize deletes before all else
   std::jthread watchdog_;
 };
 

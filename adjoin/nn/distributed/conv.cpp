@@ -32,8 +32,10 @@ std::vector<bool> first_runs(const Split& rows, int part, int64_t rows_in_group)
 }
 
 /// Removes from the plan the number of padding zeros that both ends of a worker's inputs have in common: its kernel adds these
-/// without a copy.
+/// without a copy. Where some dim's edges have values, all padding stays: corners depend on the order of the dims.
 std::vector<int64_t> take_padding(HaloPlan& halo, size_t first_dim, const std::vector<int>& parts) {
+  if (std::ranges::any_of(halo.halos, [](const Halo& of_dim) { return of_dim.edges.has_values(); }))
+    return std::vector<int64_t>(parts.size() - first_dim, 0);
   std::vector<int64_t> padding;
   for (size_t dim = first_dim; dim < parts.size(); ++dim) {
     Pads& pads = halo.halos[dim].pads[static_cast<size_t>(parts[dim])];
@@ -44,6 +46,12 @@ std::vector<int64_t> take_padding(HaloPlan& halo, size_t first_dim, const std::v
 }
 
 }  // namespace
+
+std::vector<Edges> edges_behind(const ConvGeometry& geometry, size_t dims) {
+  std::vector<Edges> edges(dims);
+  edges.insert(edges.end(), geometry.edges.begin(), geometry.edges.end());
+  return edges;
+}
 
 Convolution::Convolution(ConvGeometry geometry, const LayerLayouts& placement, const Grid& grid)
     : geometry_(std::move(geometry)),
@@ -94,7 +102,7 @@ Route Convolution::plan(const Layout& input) const {
   shape[channels] = geometry_.in_channels;
   const Layout read =
       transposed ? rows_side(rows, shape, channels, Kind::copied) : columns_side(rows, shape, channels, Kind::copied);
-  HaloPlan halo = plan_halo(input.shape(), read, windows, geometry_.padding);
+  HaloPlan halo = plan_halo(input.shape(), read, windows, edges_behind(geometry_, channels + 1));
 
   const int rank = routes_.grid().world().rank();
   ConvKernel kernel;

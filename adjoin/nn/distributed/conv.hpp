@@ -17,9 +17,9 @@ ADJOIN_OPTIONS_OF_SPACE(ConvTranspose);
 struct ConvGeometry {
   std::string name;  ///< "Conv2d"
   int64_t in_channels = 0, out_channels = 0, groups = 1;
-  bool bias = true;             ///< if not, the bias that it takes is undefined
-  std::vector<Window> windows;  ///< of the dims of space; all transposed or none of them
-  Padding padding = Padding::zeros;
+  bool bias = true;               ///< if not, the bias that it takes is undefined
+  std::vector<Window> windows;    ///< of the dims of space; all transposed or none of them
+  std::vector<Edges> edges = {};  ///< of the dims of space; none: zeros
 
   bool is_transposed() const { return windows.front().transposed; }
   /// [out, in / groups, *kernel]; transposed: [in, out / groups, *kernel]
@@ -34,6 +34,9 @@ template <size_t D>
 ConvGeometry geometry_of(const torch::nn::ConvOptions<D>& options);
 template <size_t D>
 ConvGeometry geometry_of(const torch::nn::ConvTransposeOptions<D>& options);
+
+/// The edges of a tensor with `dims` dims before those of space.
+std::vector<Edges> edges_behind(const ConvGeometry& geometry, size_t dims);
 
 /// A convolution, or a transposed one, over an input that is cut over space, channels or the batch, or all of them.
 ///

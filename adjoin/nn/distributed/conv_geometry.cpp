@@ -17,13 +17,14 @@ struct ModeOfPadding {
 
 template <class Options>
 ConvGeometry without_padding(const char* kind, size_t dims, const Options& options) {
-  ConvGeometry geometry{.name = kind + std::to_string(dims) + "d",
-                        .in_channels = options.in_channels(),
-                        .out_channels = options.out_channels(),
-                        .groups = options.groups(),
-                        .bias = options.bias(),
-                        .windows = {},
-                        .padding = std::visit(ModeOfPadding(), ConvPaddingMode(options.padding_mode()))};
+  ConvGeometry geometry{
+      .name = kind + std::to_string(dims) + "d",
+      .in_channels = options.in_channels(),
+      .out_channels = options.out_channels(),
+      .groups = options.groups(),
+      .bias = options.bias(),
+      .windows = {},
+      .edges = std::vector(dims, Edges(std::visit(ModeOfPadding(), ConvPaddingMode(options.padding_mode()))))};
   for (size_t d = 0; d < dims; ++d)
     geometry.windows.push_back({.kernel = (*options.kernel_size())[d],
                                 .stride = (*options.stride())[d],
@@ -87,7 +88,7 @@ ConvGeometry geometry_of(const torch::nn::ConvOptions<D>& options) {
 template <size_t D>
 ConvGeometry geometry_of(const torch::nn::ConvTransposeOptions<D>& options) {
   ConvGeometry geometry = without_padding("ConvTranspose", D, options);
-  require(geometry.padding == Padding::zeros, [&] {
+  require(geometry.edges == std::vector<Edges>(D), [&] {
     return geometry.to_string() + ": expected the padding mode zeros, the only one of a transposed convolution";
   });
   for (size_t d = 0; d < D; ++d) {

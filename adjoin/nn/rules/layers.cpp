@@ -115,7 +115,7 @@ std::vector<std::pair<Layout, Layout>> moves_of(const ConvGeometry& geometry, co
     outputs = outputs.with_kind(axis, Kind::copied);
   for (const std::string& axis : geometry.is_transposed() ? of_rows : of_columns)
     summands = summands.with_kind(axis, Kind::partial);
-  return {{x, plan_halo(x.shape(), outputs, windows, geometry.padding).fetched}, {summands, made}};
+  return {{x, plan_halo(x.shape(), outputs, windows, edges_behind(geometry, channels + 1)).fetched}, {summands, made}};
 }
 
 std::vector<Way> convolution(const Operation& operation) {

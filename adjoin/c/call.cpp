@@ -1,0 +1,192 @@
+#include "adjoin/c/call.hpp"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
+#include <fenv.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "adjoin/base/hash.hpp"
+#include "adjoin/base/utf8.hpp"
+#include "adjoin/comm/values.hpp"
+
+namespace adjoin::c {
+namespace {
+
+thread_local std::string last_text;
+thread_local int last_rank = -1;
+thread_local std::weak_ptr<World> latest;
+
+struct Listener {
+  std::mutex mutex;
+  void (*tell)(const char*, void*) = nullptr;
+  void* user = nullptr;
+};
+Listener& listener() {
+  static auto& one = *new Listener;  // outlives the program's static objects
+  return one;
+}
+
+class Warnings final : public c10::WarningHandler {
+  void process(const c10::Warning& warning) override { tell(warning.msg()); }
+};
+
+/// What is the program's on this thread, kept while adjoin works on it.
+class Guest {
+ public:
+  explicit Guest(int threads) : threads_before_(at::get_num_threads()) {
+    ::feholdexcept(&environment_);
+    ::fesetround(FE_TONEAREST);
+    if (threads > 0 && threads != threads_before_) at::set_num_threads(threads);
+  }
+  ~Guest() {
+    if (at::get_num_threads() != threads_before_) at::set_num_threads(threads_before_);
+    ::fesetenv(&environment_);
+  }
+  Guest(const Guest&) = delete;
+  Guest& operator=(const Guest&) = delete;
+
+ private:
+  fenv_t environment_ = {};
+  const int threads_before_;
+  const at::AutoGradMode records_{true};
+  Warnings warnings_;
+  const c10::WarningUtils::WarningHandlerGuard gives_warnings_{&warnings_};
+};
+
+int threads_of_world() {
+  const std::shared_ptr<World> world = latest.lock();
+  return world ? world->threads : 0;
+}
+
+/// Squares of the numbers that ranks add are whole numbers below 2^53.
+int64_t largest_number(int ranks) {
+  return std::max<int64_t>(3, std::min<int64_t>(65'521, (int64_t{1} << 26) / ranks));
+}
+
+[[noreturn]] void tell_difference(World& world, const std::string& function, int64_t number) {
+  const std::vector<int64_t> all = numbers_of_all(number, world.group);
+  const auto other = std::ranges::find_if(all, [&](int64_t n) { return n != all.front(); });
+  const auto rank = static_cast<int>(other - all.begin());
+  const std::string first = text_from_rank(0, function, world.group),
+                    second = text_from_rank(rank, function, world.group);
+  const std::string ranks = "ranks 0 and " + std::to_string(rank);
+  if (first != second)
+    throw Failure{ADJOIN_INVALID, ranks + " call different functions: " + first + " and " + second, rank};
+  throw Failure{ADJOIN_INVALID, ranks + " give " + first + " different arguments that must be equal", rank};
+}
+
+}  // namespace
+
+Failure failure_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Failure& failure) {
+    return failure;
+  } catch (const InvalidArgument& e) {
+    return {ADJOIN_INVALID, e.what()};
+  } catch (const CommunicationError& e) {
+    return {ADJOIN_COMMUNICATION, e.what()};
+  } catch (const IoError& e) {
+    return {ADJOIN_IO, e.what()};
+  } catch (const c10::OutOfMemoryError&) {
+    return {ADJOIN_NO_MEMORY, "there is not enough memory"};
+  } catch (const std::bad_alloc&) {
+    return {ADJOIN_NO_MEMORY, "there is not enough memory"};
+  } catch (const c10::Error& e) {
+    return {ADJOIN_INTERNAL, e.what_without_backtrace()};
+  } catch (const std::exception& e) {
+    return {ADJOIN_INTERNAL, e.what()};
+  } catch (...) {
+    return {ADJOIN_INTERNAL, "an exception of an unknown type"};
+  }
+}
+
+int guarded(const std::function<void()>& work) noexcept {
+  Failure failure{ADJOIN_NO_MEMORY, ""};
+  try {
+    try {
+      const Guest guest(threads_of_world());
+      work();
+      return ADJOIN_OK;
+    } catch (...) {
+      failure = failure_of(std::current_exception());
+    }
+    last_rank = failure.rank;
+    std::ranges::replace(failure.text, '\n', ';');
+    last_text = printable(failure.text);
+  } catch (...) {  // no memory for the text
+    last_text.clear();
+  }
+  return failure.code;
+}
+
+void tell(const std::string& message) {
+  const std::lock_guard lock(listener().mutex);
+  if (listener().tell) listener().tell(message.c_str(), listener().user);
+}
+
+std::shared_ptr<World> latest_world() {
+  return latest.lock();
+}
+
+void check_has_no_world() {
+  require(latest.expired(), "this thread has a world already: end it first, as a thread has one at a time");
+}
+
+void set_latest_world(const std::shared_ptr<World>& world) {
+  latest = world;
+}
+
+void settle(World& world, const std::string& function, const std::string& same, const std::optional<Failure>& mine,
+            std::span<double> sums) {
+  const Communicator& group = world.group;
+  if (group.size() == 1) {
+    if (mine) throw Failure(*mine);
+    return;
+  }
+  const auto number = static_cast<int64_t>(hash_of(function + "\n" + (mine ? "" : same)) %
+                                           static_cast<uint64_t>(largest_number(group.size())));
+  const auto n = static_cast<double>(number);
+  std::vector<double> words{mine ? 1.0 : 0.0, n, n * n};
+  words.insert(words.end(), sums.begin(), sums.end());
+  group.all_reduce(buffer(words));
+  if (words[0] > 0) {
+    const std::vector<int64_t> codes = numbers_of_all(mine ? mine->code : 0, group);
+    const auto rank =
+        static_cast<int>(std::ranges::find_if(codes, [](int64_t code) { return code != 0; }) - codes.begin());
+    const std::string text = text_from_rank(rank, mine ? mine->text : "", group);
+    throw Failure{static_cast<int>(codes[static_cast<size_t>(rank)]), "rank " + std::to_string(rank) + ": " + text,
+                  rank};
+  }
+  if (words[1] * words[1] != words[2] * group.size()) tell_difference(world, function, number);
+  std::copy(words.begin() + 3, words.end(), sums.begin());
+}
+
+void check_thread(const World& world) {
+  require(world.thread == std::this_thread::get_id(),
+          "calls on a world, and on what is made on it, come from the thread that made it");
+}
+
+}  // namespace adjoin::c
+
+extern "C" {
+
+const char* adjoin_last_error(void) {
+  return adjoin::c::last_text.c_str();
+}
+
+int adjoin_last_error_rank(void) {
+  return adjoin::c::last_rank;
+}
+
+int adjoin_on_message(void (*tell)(const char* text, void* user), void* user) {
+  const std::lock_guard lock(adjoin::c::listener().mutex);
+  adjoin::c::listener().tell = tell;
+  adjoin::c::listener().user = user;
+  return ADJOIN_OK;
+}
+
+}  // extern "C"

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/c/objects.hpp"
+
+/// How a function of adjoin.h runs: errors become values, on all ranks alike, and nothing of the caller's state changes.
+namespace adjoin::c {
+
+/// What a function returns instead of ADJOIN_OK.
+struct Failure {
+  int code = ADJOIN_INTERNAL;
+  std::string text;
+  int rank = -1;
+};
+Failure failure_of(const std::exception_ptr& error);
+
+/// Runs `work` as the program's guest, with the world's threads for kernels, and keeps the text of what it throws for
+/// adjoin_last_error.
+int guarded(const std::function<void()>& work) noexcept;
+
+/// Sends a message to the program's callback.
+void tell(const std::string& message);
+
+/// That which this thread made last and which lives; nullptr for none. A thread has one world, so that it is known where a handle is
+/// wrong.
+std::shared_ptr<World> latest_world();
+/// Throws: InvalidArgument where one lives
+void check_has_no_world();
+void set_latest_world(const std::shared_ptr<World>& world);
+
+/// Lets all ranks know how each came so far: by one all-reduce of 24 bytes. They throw the failure of the first rank that has one, as
+/// Failure, or one of their own where they are in different functions or `same` differs, which is what must be equal on all.
+/// `sums` are added up over the ranks on the way.
+void settle(World& world, const std::string& function, const std::string& same, const std::optional<Failure>& mine,
+            std::span<double> sums = {});
+
+/// Numbers and texts that must be equal on all ranks.
+class Same {
+ public:
+  template <class Value>
+  Same& operator<<(const Value& value) {
+    if constexpr (std::is_convertible_v<Value, std::string>)
+      text += std::string(value) + "\n";
+    else
+      text += std::to_string(value) + "\n";
+    return *this;
+  }
+  std::string text;
+};
+
+/// What is known of a call before anything is sent: `local` checks arguments, reads arrays, and may fail on one rank alone. Returns its
+/// result. The world is that which this thread made last, as a thread has one.
+template <class Local>
+auto agreed(const char* function, const Local& local) {
+  std::optional<decltype(local(std::declval<Same&>()))> result;
+  std::optional<Failure> failure;
+  Same same;
+  try {
+    result.emplace(local(same));
+  } catch (...) {
+    failure = failure_of(std::current_exception());
+    same.text.clear();
+  }
+  const std::shared_ptr<World> world = latest_world();
+  if (world) settle(*world, function, same.text, failure);
+  if (failure) throw Failure(*failure);
+  return std::move(*result);
+}
+
+/// Work in which ranks wait for each other. An error that one rank has alone, such as a lack of memory, ends the world.
+template <class Work>
+auto together(World& world, const Work& work) {
+  try {
+    return work();
+  } catch (...) {
+    const Failure failure = failure_of(std::current_exception());
+    const bool is_of_all = failure.code == ADJOIN_INVALID || failure.code == ADJOIN_IO || failure.rank >= 0;
+    if (!is_of_all && failure.code != ADJOIN_COMMUNICATION) world.group.abort(failure.text);
+    throw;
+  }
+}
+
+/// Throws: InvalidArgument on a thread that did not make the world
+void check_thread(const World& world);
+
+/// The object of a handle, for the thread that made its world.
+template <class What>
+std::shared_ptr<What> object(adjoin_handle handle) {
+  std::shared_ptr<What> what = Handles::all().get<What>(handle);
+  check_thread(world_of(*what));
+  return what;
+}
+}  // namespace adjoin::c

@@ -1,0 +1,217 @@
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "adjoin/c/arrays.hpp"
+#include "adjoin/c/call.hpp"
+#include "adjoin/parallel/gradients.hpp"
+
+namespace adjoin::c {
+namespace {
+
+std::string text_of(const char* name, const char* text) {
+  require(text != nullptr, [&] { return std::string(name) + ": expected a text, got null"; });
+  return text;
+}
+
+nn::Parameter parameter(const Network& network, int32_t index) {
+  std::vector<nn::Parameter> all = network.net->parameters_and_buffers();
+  require(index >= 0 && index < std::ssize(all), [&] {
+    return "index: expected 0 to " + std::to_string(std::ssize(all) - 1) + ", got " + std::to_string(index);
+  });
+  return all[static_cast<size_t>(index)];
+}
+
+int64_t elements(const nn::Parameter& parameter) {
+  int64_t product = 1;
+  for (const int64_t size : parameter.layout.shape()) product *= size;
+  return product;
+}
+
+/// The network and one of its tensors, of which `count` numbers are wanted. All ranks ask for the same.
+std::pair<std::shared_ptr<Network>, nn::Parameter> wanted(const char* function, adjoin_network network, int32_t index,
+                                                          int32_t what, const double* numbers, int64_t count) {
+  return agreed(function, [&](Same& same) {
+    const auto of = object<Network>(network);
+    nn::Parameter piece = parameter(*of, index);
+    require(what == ADJOIN_WEIGHT || what == ADJOIN_GRADIENT,
+            [&] { return "what: expected 0 or 1, got " + std::to_string(what); });
+    require(what == ADJOIN_WEIGHT || !piece.is_buffer,
+            [&] { return piece.name + " is not trained: it has no gradient"; });
+    require(numbers != nullptr && count == elements(piece), [&] {
+      return piece.name + ": expected memory for " + std::to_string(elements(piece)) + " numbers, got " +
+             std::to_string(count) + (numbers ? "" : " at null");
+    });
+    same << index << what;
+    return std::pair(of, std::move(piece));
+  });
+}
+
+/// Whether this rank is the first along all axes of a kind: of ranks with equal pieces one, of ranks with summands one.
+bool is_first_along(const nn::Parameter& piece, Kind kind) {
+  if (!piece.grid.has_me()) return false;
+  const std::vector<std::string> axes = piece.layout.axes(kind);
+  return std::ranges::all_of(axes, [&](const std::string& axis) { return piece.grid.coordinate(axis) == 0; });
+}
+
+/// The sum of `own` of the ranks that have a share, on all of them.
+at::Tensor summed(const nn::Parameter& piece, const at::Tensor& own, bool has_share, World& world) {
+  at::Tensor sum = at::zeros(piece.layout.shape(), at::kDouble);
+  if (has_share && own.defined() && own.numel() > 0) sum.copy_(own);
+  world.group.all_reduce({sum.data_ptr(), sum.numel(), ElementType::float64});
+  return sum;
+}
+
+}  // namespace
+}  // namespace adjoin::c
+
+using namespace adjoin;
+using namespace adjoin::c;
+
+extern "C" {
+
+int adjoin_network_create(adjoin_blocks blocks, const char* json, int32_t type, uint64_t seed,
+                          adjoin_network* network) {
+  return guarded([&] {
+    const auto of = agreed("adjoin_network_create", [&](Same& same) {
+      const auto found = object<c::Blocks>(blocks);
+      require(network != nullptr, "network: expected a place for the handle, got null");
+      same << text_of("json", json) << c10::toString(type_of("", type)) << seed;
+      return found;
+    });
+    together(world_of(*of), [&] {
+      auto net = std::make_shared<insitu::Network>(of->blocks, json, type_of("", type), seed);
+      *network = Handles::all().add(
+          std::make_shared<c::Network>(c::Network{.blocks = of, .net = std::move(net), .seed = seed}));
+    });
+  });
+}
+
+int adjoin_network_output(adjoin_network network, int64_t* channels, int64_t* sizes) {
+  return guarded([&] {
+    const auto of = object<c::Network>(network);
+    const Layout layout = of->net->output_layout(1);
+    std::vector<int64_t> space(of->net->blocks().dims());
+    const std::vector<int64_t> mine = layout.shape_on(world_of(*of).group.rank());
+    if (mine.size() > 1) std::copy(mine.begin() + 2, mine.end(), space.begin());
+    if (of->net->blocks().order() == insitu::DimOrder::columns_first) std::ranges::reverse(space);
+    if (channels) *channels = of->net->outputs();
+    if (sizes) std::ranges::copy(space, sizes);
+  });
+}
+
+int adjoin_network_parameters(adjoin_network network, int32_t* count) {
+  return guarded([&] {
+    const auto of = object<c::Network>(network);
+    require(count != nullptr, "count: expected a place for the number, got null");
+    *count = static_cast<int32_t>(of->net->parameters_and_buffers().size());
+  });
+}
+
+int adjoin_network_parameter(adjoin_network network, int32_t index, char* name, int32_t capacity, int32_t* dims,
+                             int64_t sizes[ADJOIN_MOST_DIMS], int32_t* is_trained) {
+  return guarded([&] {
+    const nn::Parameter piece = parameter(*object<c::Network>(network), index);
+    if (name && capacity > 0) {
+      const size_t length = std::min(piece.name.size(), static_cast<size_t>(capacity) - 1);
+      std::memcpy(name, piece.name.data(), length);
+      name[length] = 0;
+    }
+    if (dims) *dims = static_cast<int32_t>(piece.layout.dims());
+    if (sizes) std::ranges::copy(piece.layout.shape(), sizes);
+    if (is_trained) *is_trained = piece.is_buffer ? 0 : 1;
+  });
+}
+
+int adjoin_network_read(adjoin_network network, int32_t index, int32_t what, double* numbers, int64_t count) {
+  return guarded([&] {
+    const auto [of, piece] = wanted("adjoin_network_read", network, index, what, numbers, count);
+    together(world_of(*of), [&] {
+      const at::NoGradGuard none;
+      // A gradient is whole along axes of replicated weights, and a summand along others.
+      const bool is_first = is_first_along(piece, Kind::replicated);
+      const at::Tensor all =
+          what == ADJOIN_GRADIENT
+              ? summed(piece, piece.tensor.grad(), is_first, world_of(*of))
+              : summed(piece, piece.tensor.detach(), is_first && is_first_along(piece, Kind::copied), world_of(*of));
+      at::from_blob(numbers, {count}, at::kDouble).copy_(all.flatten());
+    });
+  });
+}
+
+int adjoin_network_write(adjoin_network network, int32_t index, int32_t what, const double* numbers, int64_t count) {
+  return guarded([&] {
+    const auto [of, piece] = wanted("adjoin_network_write", network, index, what, numbers, count);
+    const at::NoGradGuard none;
+    if (piece.tensor.numel() == 0) return;
+    const at::Tensor given = at::from_blob(const_cast<double*>(numbers), piece.layout.shape(), at::kDouble);
+    if (what == ADJOIN_WEIGHT) {
+      at::Tensor(piece.tensor.detach()).copy_(given);
+      return;
+    }
+    const bool is_first = is_first_along(piece, Kind::copied);  // the ranks' gradients are added up
+    piece.tensor.mutable_grad() =
+        is_first ? given.to(piece.tensor.scalar_type(), false, /*copy=*/true) : at::zeros_like(piece.tensor);
+  });
+}
+
+int adjoin_network_optimizer(adjoin_network network, const char* json) {
+  return guarded([&] {
+    const auto of = agreed("adjoin_network_optimizer", [&](Same& same) {
+      same << text_of("json", json);
+      return object<c::Network>(network);
+    });
+    together(world_of(*of), [&] {
+      of->training.reset();
+      of->training.emplace(*of->net, json);
+    });
+  });
+}
+
+int adjoin_step(adjoin_network network, double rate, double* norm, int32_t* skipped) {
+  return guarded([&] {
+    const auto of = object<c::Network>(network);
+    require(of->training.has_value(), "step: expected adjoin_network_optimizer before it");
+    together(world_of(*of), [&] {
+      const parallel::Update update = of->training->step(rate < 0 ? std::nullopt : std::optional(rate));
+      if (norm) *norm = update.norm;
+      if (skipped) *skipped = update.skipped ? 1 : 0;
+    });
+  });
+}
+
+int adjoin_zero_gradients(adjoin_network network) {
+  return guarded([&] { object<c::Network>(network)->net->zero_grad(); });
+}
+
+int adjoin_network_save(adjoin_network network, const char* path) {
+  return guarded([&] {
+    const auto of = agreed("adjoin_network_save", [&](Same& same) {
+      same << text_of("path", path);
+      return object<c::Network>(network);
+    });
+    together(world_of(*of), [&] {
+      std::optional<Failure> failure;
+      try {
+        insitu::save(path, *of->net, of->training ? &*of->training : nullptr);
+      } catch (const IoError&) {  // on all ranks that have cells
+        failure = failure_of(std::current_exception());
+      }
+      settle(world_of(*of), "adjoin_network_save", "", failure);
+    });
+  });
+}
+
+int adjoin_network_load(adjoin_network network, const char* path, int32_t weights_only) {
+  return guarded([&] {
+    const auto of = agreed("adjoin_network_load", [&](Same& same) {
+      same << text_of("path", path) << weights_only;
+      return object<c::Network>(network);
+    });
+    together(world_of(*of),
+             [&] { insitu::load(path, *of->net, of->training && weights_only == 0 ? &*of->training : nullptr); });
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,52 @@
+#include "adjoin/c/objects.hpp"
+
+#include "adjoin/base/error.hpp"
+
+namespace adjoin::c {
+
+void Counter::begin(const Call& call) {
+  if (call.collective) {
+    ++collectives;
+    collective_bytes += call.in.bytes();
+  }
+  for (const Message& message : call.messages)
+    if (message.is_send()) {
+      ++messages;
+      bytes += message.buffer.bytes();
+    }
+}
+
+Handles& Handles::all() {
+  static auto& handles = *new Handles;  // outlives the program's static objects
+  return handles;
+}
+
+adjoin_handle Handles::add_locked(Any what) {
+  size_t place = 0;
+  while (place < places_.size() && places_[place].what.index() != 0) ++place;
+  if (place == places_.size()) places_.emplace_back();
+  places_[place].what = std::move(what);
+  return uint64_t{++places_[place].turn} << 32 | (place + 1);
+}
+
+Handles::Any* Handles::find(adjoin_handle handle) {
+  const size_t place = (handle & 0xffffffff) - 1;
+  if (handle == 0 || place >= places_.size() || places_[place].turn != handle >> 32) return nullptr;
+  return places_[place].what.index() == 0 ? nullptr : &places_[place].what;
+}
+
+void Handles::refuse(const char* expected, adjoin_handle handle, const Any* found) {
+  static constexpr const char* kNames[] = {"nothing", "a world", "blocks", "a network", "a pass"};
+  const char* got = found         ? kNames[found->index()]
+                    : handle == 0 ? "no handle (0)"
+                                  : "a handle that was freed or never given";
+  throw InvalidArgument(std::string("expected ") + expected + ", got " + got);
+}
+
+void Handles::remove(adjoin_handle handle) {
+  Any gone;  // destroyed without the lock
+  const std::lock_guard lock(mutex_);
+  if (Any* any = find(handle)) std::swap(*any, gone);
+}
+
+}  // namespace adjoin::c

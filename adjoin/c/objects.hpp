@@ -1,0 +1,110 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "adjoin/c/adjoin.h"
+#include "adjoin/comm/mpi/mpi_backend.hpp"
+#include "adjoin/insitu/pass.hpp"
+#include "adjoin/insitu/training.hpp"
+
+/// What the handles of adjoin.h stand for.
+namespace adjoin::c {
+
+/// Counts what a rank sends.
+class Counter final : public Observer {
+ public:
+  void begin(const Call& call) override;
+  int64_t messages = 0, bytes = 0, collectives = 0, collective_bytes = 0;
+};
+
+struct World {
+  std::unique_ptr<MpiSession> session;  // of MPI's; outlives the group
+  std::shared_ptr<Counter> counter = std::make_shared<Counter>();
+  Communicator group;
+  int threads = 1;
+  std::thread::id thread = std::this_thread::get_id();
+};
+struct Blocks {
+  static constexpr const char* kName = "blocks";
+  std::shared_ptr<World> world;
+  insitu::Blocks blocks;
+};
+struct Network {
+  static constexpr const char* kName = "a network";
+  std::shared_ptr<Blocks> blocks;
+  std::shared_ptr<insitu::Network> net;
+  std::optional<insitu::Training> training = {};
+  int64_t passes = 0;  // that have trained, for dropout
+  uint64_t seed = 0;
+};
+struct Pass {
+  static constexpr const char* kName = "a pass";
+  std::shared_ptr<Network> network;
+  insitu::Pass pass;
+};
+
+inline World& world_of(World& world) {
+  return world;
+}
+inline World& world_of(Blocks& blocks) {
+  return *blocks.world;
+}
+inline World& world_of(Network& network) {
+  return *network.blocks->world;
+}
+inline World& world_of(Pass& pass) {
+  return *pass.network->blocks->world;
+}
+
+template <class What>
+const char* name_of() {
+  if constexpr (std::is_same_v<What, World>)
+    return "a world";
+  else
+    return What::kName;
+}
+
+/// Gives each object a number: the place where it is kept, and how often the place was used. So a number that was freed or never given is
+/// found without touching memory.
+class Handles {
+ public:
+  static Handles& all();
+
+  template <class What>
+  adjoin_handle add(std::shared_ptr<What> what) {
+    const std::lock_guard lock(mutex_);
+    return add_locked(std::move(what));
+  }
+  /// Throws: InvalidArgument that begins with "expected a network"
+  template <class What>
+  std::shared_ptr<What> get(adjoin_handle handle) {
+    const std::lock_guard lock(mutex_);
+    const Any* any = find(handle);
+    const auto* what = any ? std::get_if<std::shared_ptr<What>>(any) : nullptr;
+    if (!what) refuse(name_of<What>(), handle, any);
+    return *what;
+  }
+  void remove(adjoin_handle handle);
+
+ private:
+  using Any = std::variant<std::monostate, std::shared_ptr<World>, std::shared_ptr<Blocks>, std::shared_ptr<Network>,
+                           std::shared_ptr<Pass>>;
+  struct Place {
+    Any what;
+    uint32_t turn = 0;
+  };
+  adjoin_handle add_locked(Any what);
+  Any* find(adjoin_handle handle);
+  [[noreturn]] static void refuse(const char* expected, adjoin_handle handle, const Any* found);
+
+  std::mutex mutex_;
+  std::vector<Place> places_;
+};
+
+}  // namespace adjoin::c

@@ -1,0 +1,211 @@
+#include <ATen/core/Tensor.h>
+#include <dlfcn.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "adjoin/base/version.hpp"
+#include "adjoin/c/call.hpp"
+#include "adjoin/comm/contract/host_memory.hpp"
+#include "adjoin/comm/launch.hpp"
+
+namespace adjoin::c {
+namespace {
+
+/// LibTorch's products call functions by names that the program may have too: then they run in the program's library.
+void tell_of_other_blas() {
+  const void* found = dlsym(RTLD_DEFAULT, "dgemm_");
+  Dl_info info;
+  if (!found || dladdr(found, &info) == 0 || !info.dli_fname || std::strstr(info.dli_fname, "libtorch")) return;
+  tell(std::string("adjoin: LibTorch's products run in the program's BLAS, ") + info.dli_fname);
+}
+
+std::chrono::milliseconds deadline_of(double seconds) {
+  require(std::isfinite(seconds) && seconds >= 0 && seconds < 1e9,
+          "options: deadline: expected seconds, or 0 for none");
+  return seconds == 0 ? std::chrono::milliseconds::max() : std::chrono::milliseconds(std::llround(1000 * seconds) + 1);
+}
+
+adjoin_world_options checked(const adjoin_world_options* given) {
+  adjoin_world_options options{};
+  if (!given) return options;
+  require(given->struct_size == sizeof(options), [&] {
+    return "options: struct_size: expected " + std::to_string(sizeof(options)) + ", got " +
+           std::to_string(given->struct_size);
+  });
+  options = *given;
+  require(options.threads >= 0 && options.threads <= 4096, "options: threads: expected 0 to 4096");
+  require(options.host_memory >= 0 && options.host_memory <= 2, "options: host_memory: expected 0, 1 or 2");
+  return options;
+}
+
+MpiOptions mpi_options(int32_t comm, const adjoin_world_options& options) {
+  MpiOptions mpi;
+  mpi.communicator = comm;
+  mpi.deadline = deadline_of(options.deadline);
+  mpi.checked = options.checked != 0;
+  mpi.ends_job = options.ends_job != 0;
+  mpi.tell = [](const std::string& message) { tell(message); };
+  if (options.host_memory != 0) mpi.host_memory = options.host_memory == 1 ? HostMemory::on : HostMemory::off;
+  return mpi;
+}
+
+adjoin_world begin(std::shared_ptr<World> world, Communicator group, int threads) {
+  world->group = group.observed_by(world->counter);
+  world->threads = threads > 0 ? threads : 1;
+  set_latest_world(world);
+  tell_of_other_blas();
+  return Handles::all().add(std::move(world));
+}
+
+/// Frees what a handle stands for, with nothing alive on it. All ranks do so together.
+template <class What>
+void destroy(adjoin_handle* handle, const char* function) {
+  require(handle != nullptr, "expected a handle, got null");
+  if (*handle == 0) return;
+  agreed(function, [&](Same&) {
+    const std::shared_ptr<What> what = object<What>(*handle);
+    require(what.use_count() == 2, [&] {
+      return std::string(name_of<What>()) + " cannot be freed while " + std::to_string(what.use_count() - 2) +
+             " of what was made on it live";
+    });
+    return 0;
+  });
+  Handles::all().remove(*handle);
+  *handle = 0;
+}
+
+/// The world has ended for all ranks, which then do not wait for each other's agreement.
+void destroy_world(adjoin_world* handle) {
+  try {
+    destroy<World>(handle, "adjoin_world_destroy");
+  } catch (const CommunicationError&) {
+    Handles::all().remove(*handle);
+    *handle = 0;
+  }
+}
+
+}  // namespace
+}  // namespace adjoin::c
+
+using namespace adjoin;
+using namespace adjoin::c;
+
+extern "C" {
+
+uint32_t adjoin_version(void) {
+  uint32_t parts[3] = {};
+  size_t part = 0;
+  for (const char c : std::string_view(kVersion)) {
+    if (c == '.' && part < 2) ++part;
+    if (c >= '0' && c <= '9') parts[part] = 10 * parts[part] + static_cast<uint32_t>(c - '0');
+  }
+  return parts[0] << 16 | parts[1] << 8 | parts[2];
+}
+
+int adjoin_world_of_mpi_f(int32_t comm, const adjoin_world_options* options, adjoin_world* world) {
+  return guarded([&] {
+    require(world != nullptr, "world: expected a place for the handle, got null");
+    check_has_no_world();
+    const adjoin_world_options given = checked(options);
+    auto made = std::make_shared<World>();
+    made->session = std::make_unique<MpiSession>(mpi_options(comm, given));
+    *world = begin(made, Communicator(made->session->world()), given.threads);
+  });
+}
+
+int adjoin_world_alone(const adjoin_world_options* options, adjoin_world* world) {
+  return guarded([&] {
+    require(world != nullptr, "world: expected a place for the handle, got null");
+    check_has_no_world();
+    const adjoin_world_options given = checked(options);
+    ranks_begin();
+    *world = begin(std::make_shared<World>(), Communicator(), given.threads);
+  });
+}
+
+int adjoin_run_threads(int32_t ranks, int (*rank)(adjoin_world world, void* user), void* user) {
+  return guarded([&] {
+    require(rank != nullptr && ranks >= 1 && ranks <= 1024, "expected 1 to 1024 ranks, and a function");
+    check_has_no_world();
+    LaunchOptions options;
+    options.deadline = std::chrono::milliseconds::max();
+    launch_threads(
+        ranks,
+        [&](const Communicator& group) {
+          const adjoin_world handle = begin(std::make_shared<World>(), group, 1);
+          const int result = rank(handle, user);
+          Handles::all().remove(handle);
+          if (result != 0) throw Error("its function returned " + std::to_string(result));
+        },
+        options);
+  });
+}
+
+int adjoin_world_rank(adjoin_world world, int32_t* rank, int32_t* size) {
+  return guarded([&] {
+    const auto of = object<World>(world);
+    if (rank) *rank = of->group.rank();
+    if (size) *size = of->group.size();
+  });
+}
+
+int adjoin_world_counts(adjoin_world world, int64_t* messages, int64_t* bytes, int64_t* collectives,
+                        int64_t* collective_bytes) {
+  return guarded([&] {
+    Counter& counter = *object<World>(world)->counter;
+    const auto take = [](int64_t* to, int64_t& count) {
+      if (to) *to = count;
+      count = 0;
+    };
+    take(messages, counter.messages);
+    take(bytes, counter.bytes);
+    take(collectives, counter.collectives);
+    take(collective_bytes, counter.collective_bytes);
+  });
+}
+
+int adjoin_world_destroy(adjoin_world* world) {
+  return guarded([&] { destroy_world(world); });
+}
+
+int adjoin_blocks_destroy(adjoin_blocks* blocks) {
+  return guarded([&] { destroy<c::Blocks>(blocks, "adjoin_blocks_destroy"); });
+}
+
+int adjoin_network_destroy(adjoin_network* network) {
+  return guarded([&] { destroy<c::Network>(network, "adjoin_network_destroy"); });
+}
+
+int adjoin_pass_destroy(adjoin_pass* pass) {
+  return guarded([&] {
+    require(pass != nullptr, "expected a handle, got null");
+    if (*pass != 0) object<c::Pass>(*pass);
+    Handles::all().remove(*pass);
+    *pass = 0;
+  });
+}
+
+int adjoin_blocks_create(adjoin_world world, int32_t order, int32_t dims, const int64_t* shape, const int64_t* starts,
+                         const int64_t* sizes, adjoin_blocks* blocks) {
+  return guarded([&] {
+    const auto of = agreed("adjoin_blocks_create", [&](Same& same) {
+      const auto found = object<World>(world);
+      require(blocks != nullptr && shape != nullptr && starts != nullptr && sizes != nullptr,
+              "expected a shape, starts, sizes and a place for the handle, got null");
+      require(order == ADJOIN_ROWS_FIRST || order == ADJOIN_COLUMNS_FIRST,
+              [&] { return "order: expected 0 or 1, got " + std::to_string(order); });
+      require(dims >= 1 && dims <= 3, [&] { return "dims: expected 1 to 3, got " + std::to_string(dims); });
+      same << order << dims;
+      return found;
+    });
+    const auto list = [&](const int64_t* numbers) { return std::vector<int64_t>(numbers, numbers + dims); };
+    const auto in = order == ADJOIN_COLUMNS_FIRST ? insitu::DimOrder::columns_first : insitu::DimOrder::rows_first;
+    together(*of, [&] {
+      *blocks = Handles::all().add(
+          std::make_shared<c::Blocks>(of, insitu::Blocks(of->group, in, list(shape), list(starts), list(sizes))));
+    });
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,134 @@
+#include "adjoin/insitu/blocks.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "adjoin/base/error.hpp"
+
+namespace adjoin::insitu {
+namespace {
+
+bool are_disjoint(const std::vector<int64_t>& starts, const std::vector<int64_t>& ends,
+                  const std::vector<int64_t>& other_starts, const std::vector<int64_t>& other_ends) {
+  for (size_t d = 0; d < starts.size(); ++d)
+    if (ends[d] <= other_starts[d] || other_ends[d] <= starts[d]) return true;
+  return false;
+}
+
+}  // namespace
+
+std::string Blocks::Block::to_string() const {
+  std::string text = "rank " + std::to_string(rank) + "'s block ";
+  for (size_t d = 0; d < starts.size(); ++d) text += (d > 0 ? " x " : "") + Range{starts[d], ends[d]}.to_string();
+  return text;
+}
+
+Blocks::Blocks(const Communicator& world, DimOrder order, std::vector<int64_t> shape, std::vector<int64_t> starts,
+               std::vector<int64_t> sizes)
+    : order_(order), shape_(std::move(shape)) {
+  require(!shape_.empty() && starts.size() == shape_.size() && sizes.size() == shape_.size(),
+          "blocks: expected a shape, starts and sizes of as many dims");
+  if (order_ == DimOrder::columns_first)
+    for (auto* numbers : {&shape_, &starts, &sizes}) std::ranges::reverse(*numbers);
+  const std::vector<Block> blocks = blocks_of_all(world, starts, sizes);
+
+  std::vector<GridShape::Axis> axes;
+  size_t cells = 1;
+  for (size_t d = 0; d < dims(); ++d) {
+    std::set<int64_t> begins;
+    for (const Block& block : blocks) begins.insert(block.starts[d]);
+    starts_.emplace_back(begins.begin(), begins.end());
+    axes.push_back({"d" + std::to_string(d), static_cast<int>(begins.size())});
+    cells *= begins.size();
+  }
+  std::vector<int> ranks(std::min(cells, blocks.size() + 1), -1);
+  for (const Block& block : blocks) {
+    size_t cell = 0;
+    for (size_t d = 0; d < dims(); ++d) {
+      const auto part = std::ranges::lower_bound(starts_[d], block.starts[d]);
+      const int64_t end = part + 1 == starts_[d].end() ? shape_[d] : *(part + 1);
+      if (block.ends[d] != end) refuse(blocks, block);
+      cell = cell * starts_[d].size() + static_cast<size_t>(part - starts_[d].begin());
+    }
+    if (cell >= ranks.size() || ranks[cell] >= 0) refuse(blocks, block);
+    ranks[cell] = block.rank;
+  }
+  if (cells != blocks.size()) refuse(blocks, blocks.front());
+  for (size_t d = 0; d < dims(); ++d)
+    if (starts_[d].front() != 0) refuse(blocks, blocks.front());
+  grid_.emplace(world, GridShape(axes, ranks));
+}
+
+std::vector<Blocks::Block> Blocks::blocks_of_all(const Communicator& world, const std::vector<int64_t>& starts,
+                                                 const std::vector<int64_t>& sizes) const {
+  std::vector<int64_t> mine = shape_;
+  mine.insert(mine.end(), starts.begin(), starts.end());
+  mine.insert(mine.end(), sizes.begin(), sizes.end());
+  const auto ranks = static_cast<size_t>(world.size());
+  std::vector<int64_t> all(mine.size() * ranks);
+  world.all_gather(buffer(mine), buffer(all), std::vector(ranks, std::ssize(mine)));
+  std::vector<Block> blocks;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const auto numbers = all.begin() + std::ssize(mine) * rank;
+    const auto of = [&](size_t kind) {
+      const auto begin = numbers + static_cast<std::ptrdiff_t>(kind * dims());
+      return std::vector<int64_t>(begin, begin + static_cast<std::ptrdiff_t>(dims()));
+    };
+    Block block{rank, of(1), of(2)};
+    require(of(0) == std::vector(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(dims())), [&] {
+      return "blocks: rank " + std::to_string(rank) + " gives the domain " + shape_text(of(0)) + ", rank 0 another";
+    });
+    const bool fits = std::ranges::all_of(of(0), [](int64_t n) { return n > 0; }) &&
+                      std::ranges::all_of(block.ends, [](int64_t n) { return n >= 0; });
+    require(fits, [&] {
+      return "blocks: rank " + std::to_string(rank) +
+             ": expected a domain of at least 1 cell in each dim, and no negative size";
+    });
+    if (std::ranges::find(block.ends, 0) != block.ends.end()) continue;
+    for (size_t d = 0; d < dims(); ++d) {
+      const bool is_within = block.starts[d] >= 0 && block.ends[d] <= shape_[d] - block.starts[d];
+      block.ends[d] = is_within ? block.ends[d] + block.starts[d] : block.ends[d];
+      require(is_within, [&] {
+        return "blocks: rank " + std::to_string(rank) + "'s block begins at " + std::to_string(block.starts[d]) +
+               " and has " + std::to_string(block.ends[d]) + " cells along a dim of " + std::to_string(shape_[d]);
+      });
+    }
+    blocks.push_back(std::move(block));
+  }
+  require(!blocks.empty(), "blocks: no rank has a cell");
+  return blocks;
+}
+
+void Blocks::refuse(const std::vector<Block>& blocks, const Block& misfit) const {
+  int64_t left = 1;
+  for (const int64_t n : shape_) left *= n;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    for (size_t j = 0; j < i; ++j)
+      require(are_disjoint(blocks[j].starts, blocks[j].ends, blocks[i].starts, blocks[i].ends),
+              [&] { return "blocks: " + blocks[j].to_string() + " and " + blocks[i].to_string() + " overlap"; });
+    int64_t cells = 1;
+    for (size_t d = 0; d < dims(); ++d) cells *= blocks[i].ends[d] - blocks[i].starts[d];
+    left -= cells;
+  }
+  require(left == 0, [&] {
+    return "blocks: " + std::to_string(left) + " cells of the domain are in no block; the first that does not fit is " +
+           misfit.to_string();
+  });
+  throw InvalidArgument("blocks: they are no Cartesian arrangement; the first that does not fit is " +
+                        misfit.to_string());
+}
+
+nn::LayoutRule Blocks::rule() const {
+  return [grid = grid_->shape(), starts = starts_, domain = shape_](const std::vector<int64_t>& shape) {
+    std::vector<Layout::Cut> cuts;
+    const size_t first = shape.size() - domain.size();
+    for (size_t d = 0; d < domain.size(); ++d) {
+      std::vector<int64_t> scaled;
+      for (const int64_t start : starts[d]) scaled.push_back((start * shape[first + d] + domain[d] - 1) / domain[d]);
+      cuts.push_back({Split::at(scaled, shape[first + d], static_cast<int64_t>(first + d)), {grid.axes()[d].name}});
+    }
+    return Layout(grid, shape, std::move(cuts));
+  };
+}
+
+}  // namespace adjoin::insitu

@@ -1,0 +1,255 @@
+#include "adjoin/insitu/layers.hpp"
+
+#include <ATen/ATen.h>
+#include <torch/nn/functional/upsampling.h>
+
+#include <algorithm>
+#include <map>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/nn/distributed/batch_norm.hpp"
+#include "adjoin/nn/distributed/conv.hpp"
+#include "adjoin/nn/distributed/dropout.hpp"
+#include "adjoin/nn/distributed/layer_norm.hpp"
+#include "adjoin/nn/distributed/pool.hpp"
+#include "adjoin/nn/distributed/upsample.hpp"
+
+namespace adjoin::insitu {
+namespace {
+
+/// A layer of nn/distributed for any number of dims, which is otherwise made by options of one, two or three.
+template <class Layer>
+class OfGeometry : public Layer {
+ public:
+  template <class... Arguments>
+  explicit OfGeometry(Arguments&&... arguments) : Layer(std::forward<Arguments>(arguments)...) {}
+};
+
+template <class Layer>
+void use(Node& node, std::shared_ptr<Layer> layer) {
+  node.apply = [layer](const std::vector<DistributedTensor>& x) { return layer->forward(x[0]); };
+  node.module = std::move(layer);
+}
+
+std::vector<int64_t> numbers_of(const Fields& fields, const LayerSite& site, const char* key, int64_t otherwise) {
+  auto numbers = fields.per_dim(key, otherwise, 1, site.blocks.dims());
+  if (site.blocks.order() == DimOrder::columns_first) std::ranges::reverse(numbers);
+  return numbers;
+}
+
+/// The sizes of space that windows make.
+std::vector<int64_t> made_by(const std::vector<Window>& windows, std::vector<int64_t> space) {
+  for (size_t d = 0; d < windows.size(); ++d) space[d] = outputs_of(windows[d], space[d]);
+  return space;
+}
+
+void convolve(const Fields& fields, const LayerSite& site, Node& node, nn::ConvGeometry geometry) {
+  geometry.in_channels = node.channels;
+  geometry.out_channels = node.channels = fields.integer("out", {}, 1);
+  geometry.groups = fields.integer("groups", 1, 1);
+  geometry.bias = fields.flag("bias", true);
+  if (geometry.in_channels % geometry.groups != 0 || geometry.out_channels % geometry.groups != 0)
+    fields.refuse("groups", "a number that divides the " + std::to_string(geometry.in_channels) +
+                                " channels in and the " + std::to_string(geometry.out_channels) + " out");
+  node.space = made_by(geometry.windows, node.space);
+  const nn::LayerLayouts layouts{.output = site.blocks.rule(), .tensor = at::TensorOptions(site.type)};
+  use(node, std::make_shared<OfGeometry<nn::ConvNdImpl>>(geometry, layouts, site.blocks.grid()));
+}
+
+void make_conv(const Fields& fields, const LayerSite& site, Node& node) {
+  nn::ConvGeometry geometry{.name = "conv", .windows = {}, .edges = edges_of(fields, site.blocks, site.edges)};
+  const auto kernel = numbers_of(fields, site, "kernel", 3), stride = numbers_of(fields, site, "stride", 1),
+             dilation = numbers_of(fields, site, "dilation", 1);
+  for (size_t d = 0; d < kernel.size(); ++d) {
+    Window window{.kernel = kernel[d], .stride = stride[d], .dilation = dilation[d]};
+    window.before = (window.extent() - 1) / 2;
+    window.after = window.extent() - 1 - window.before;
+    geometry.windows.push_back(window);
+  }
+  convolve(fields, site, node, std::move(geometry));
+}
+
+/// A transposed convolution whose kernels do not overlap; to the size of another layer where "like" names one.
+void make_up(const Fields& fields, const LayerSite& site, Node& node) {
+  nn::ConvGeometry geometry{.name = "up", .windows = {}};
+  const std::string like = fields.word("like", "");
+  const auto kernel = numbers_of(fields, site, "kernel", 2);
+  for (size_t d = 0; d < kernel.size(); ++d) {
+    Window window{.kernel = kernel[d], .stride = kernel[d], .transposed = true};
+    const int64_t more = like.empty() ? 0 : site.node(like).space[d] - node.space[d] * kernel[d];
+    window.output_padding = std::max<int64_t>(more, 0);
+    window.after = std::max<int64_t>(-more, 0);
+    if (std::abs(more) >= kernel[d])
+      fields.refuse("like", "a layer whose size this kernel reaches from " + shape_text(node.space));
+    geometry.windows.push_back(window);
+  }
+  convolve(fields, site, node, std::move(geometry));
+}
+
+void make_pool(const Fields& fields, const LayerSite& site, Node& node, bool is_max) {
+  nn::PoolGeometry geometry{.name = is_max ? "maxpool" : "avgpool", .is_max = is_max};
+  for (const int64_t kernel : numbers_of(fields, site, "kernel", 2))
+    geometry.windows.push_back({.kernel = kernel, .stride = kernel});
+  node.space = made_by(geometry.windows, node.space);
+  use(node, std::make_shared<OfGeometry<nn::WeightlessImpl>>(
+                geometry.name, site.blocks.grid(),
+                std::function(nn::plan_of(geometry, site.blocks.grid(), site.blocks.rule()))));
+}
+
+void make_upsample(const Fields& fields, const LayerSite& site, Node& node) {
+  const std::string like = fields.word("like", ""), mode = fields.word("mode", "nearest");
+  const auto factor = numbers_of(fields, site, "factor", 2);
+  for (size_t d = 0; d < factor.size(); ++d)
+    node.space[d] = like.empty() ? node.space[d] * factor[d] : site.node(like).space[d];
+  nn::InterpolateFuncOptions options;
+  options.size(node.space);
+  if (mode == "linear") {
+    if (node.space.size() == 1) options.mode(torch::kLinear);
+    if (node.space.size() == 2) options.mode(torch::kBilinear);
+    if (node.space.size() == 3) options.mode(torch::kTrilinear);
+    options.align_corners(false);
+  } else if (mode != "nearest") {
+    fields.refuse("mode", "nearest or linear");
+  }
+  use(node, std::make_shared<nn::UpsampleImpl>(options, site.blocks.grid(), site.blocks.rule()));
+}
+
+void make_channel_norm(const Fields& fields, const LayerSite& site, Node& node, bool per_sample) {
+  const nn::ChannelNormGeometry geometry{.name = per_sample ? "instancenorm" : "batchnorm",
+                                         .space = site.blocks.dims(),
+                                         .per_sample = per_sample,
+                                         .features = node.channels,
+                                         .eps = fields.number("eps", 1e-5, 0, 1),
+                                         .momentum = fields.number("momentum", 0.1, 0, 1),
+                                         .affine = fields.flag("affine", !per_sample),
+                                         .tracks = !per_sample};
+  const nn::LayerLayouts layouts{.tensor = at::TensorOptions(site.type)};
+  use(node, std::make_shared<OfGeometry<nn::ChannelNormImpl>>(geometry, layouts, site.blocks.grid()));
+}
+
+void make_group_norm(const Fields& fields, const LayerSite& site, Node& node) {
+  const int64_t groups = fields.integer("groups", {}, 1);
+  if (node.channels % groups != 0)
+    fields.refuse("groups", "a number that divides the " + std::to_string(node.channels) + " channels");
+  const nn::SampleNormGeometry geometry{.name = "groupnorm",
+                                        .shape = {node.channels},
+                                        .groups = groups,
+                                        .eps = fields.number("eps", 1e-5, 0, 1),
+                                        .affine = fields.flag("affine", true)};
+  const nn::LayerLayouts layouts{.tensor = at::TensorOptions(site.type)};
+  use(node, std::make_shared<OfGeometry<nn::SampleNormImpl>>(geometry, layouts, site.blocks.grid()));
+}
+
+using Function = at::Tensor (*)(const at::Tensor&);
+const std::map<std::string, Function>& functions() {
+  static const std::map<std::string, Function> all{{"relu", [](const at::Tensor& x) { return at::relu(x); }},
+                                                   {"leakyrelu", [](const at::Tensor& x) { return at::leaky_relu(x); }},
+                                                   {"elu", [](const at::Tensor& x) { return at::elu(x); }},
+                                                   {"gelu", [](const at::Tensor& x) { return at::gelu(x); }},
+                                                   {"silu", [](const at::Tensor& x) { return at::silu(x); }},
+                                                   {"softplus", [](const at::Tensor& x) { return at::softplus(x); }},
+                                                   {"sigmoid", [](const at::Tensor& x) { return at::sigmoid(x); }},
+                                                   {"tanh", [](const at::Tensor& x) { return at::tanh(x); }},
+                                                   {"identity", [](const at::Tensor& x) { return x; }}};
+  return all;
+}
+
+void join(const Fields& fields, const std::vector<const Node*>& inputs, Node& node, bool adds) {
+  for (const Node* input : inputs) {
+    if (input->space != node.space || (adds && input->channels != node.channels))
+      fields.refuse("of", "layers of one size" + std::string(adds ? " and as many channels" : "") + ", but '" +
+                              inputs[0]->name + "' has " + std::to_string(node.channels) + " channels of " +
+                              shape_text(node.space) + " and '" + input->name + "' " + std::to_string(input->channels) +
+                              " of " + shape_text(input->space));
+    if (!adds && input != inputs[0]) node.channels += input->channels;
+  }
+  if (adds)
+    node.apply = [](const std::vector<DistributedTensor>& x) {
+      DistributedTensor sum = x[0];
+      for (size_t i = 1; i < x.size(); ++i) sum = sum + x[i];
+      return sum;
+    };
+  else
+    node.apply = [](const std::vector<DistributedTensor>& x) { return cat(x, 1); };
+}
+
+using Maker = void (*)(const Fields&, const LayerSite&, Node&);
+const std::map<std::string, Maker>& makers() {
+  static const std::map<std::string, Maker> all{
+      {"conv", make_conv},
+      {"up", make_up},
+      {"upsample", make_upsample},
+      {"avgpool", [](const Fields& f, const LayerSite& s, Node& n) { make_pool(f, s, n, /*is_max=*/false); }},
+      {"maxpool", [](const Fields& f, const LayerSite& s, Node& n) { make_pool(f, s, n, /*is_max=*/true); }},
+      {"batchnorm", [](const Fields& f, const LayerSite& s, Node& n) { make_channel_norm(f, s, n, false); }},
+      {"instancenorm", [](const Fields& f, const LayerSite& s, Node& n) { make_channel_norm(f, s, n, true); }},
+      {"groupnorm", make_group_norm},
+      {"dropout", [](const Fields& f, const LayerSite&, Node& n) {
+         use(n, std::make_shared<nn::DropoutImpl>(nn::DropoutOptions(f.number("p", 0.5, 0, 1)), n.name));
+       }}};
+  return all;
+}
+
+std::string known_types() {
+  std::string names = "add, cat";
+  for (const auto& [name, unused] : makers()) names += ", " + name;
+  for (const auto& [name, unused] : functions()) names += ", " + name;
+  return names;
+}
+
+/// What is beyond one end.
+void set_end(const Fields& fields, const nlohmann::json& value, Padding& padding, double& number) {
+  static const std::map<std::string, Padding> names{{"zeros", Padding::zeros},
+                                                    {"periodic", Padding::circular},
+                                                    {"replicate", Padding::replicate},
+                                                    {"reflect", Padding::reflect}};
+  const auto name = value.is_string() ? names.find(value.get<std::string>()) : names.end();
+  if (value.is_number())
+    number = value.get<double>();
+  else if (name != names.end())
+    padding = name->second;
+  else
+    fields.refuse("padding", "zeros, periodic, replicate, reflect or a number, or for each dim one of these or a pair");
+}
+
+}  // namespace
+
+std::vector<Edges> edges_of(const Fields& fields, const Blocks& blocks, std::vector<Edges> otherwise) {
+  const nlohmann::json* value = fields.value("padding");
+  if (!value) return otherwise;
+  const bool is_list = value->is_array();
+  if (is_list && value->size() != blocks.dims())
+    fields.refuse("padding", "one padding, or a list of " + std::to_string(blocks.dims()));
+  std::vector<Edges> edges(blocks.dims());
+  for (size_t d = 0; d < edges.size(); ++d) {
+    const nlohmann::json& of_dim = is_list ? (*value)[d] : *value;
+    const bool is_pair = is_list && of_dim.is_array() && of_dim.size() == 2;
+    set_end(fields, is_pair ? of_dim[0] : of_dim, edges[d].before, edges[d].value_before);
+    set_end(fields, is_pair ? of_dim[1] : of_dim, edges[d].after, edges[d].value_after);
+    if (edges[d].is_circular() != (edges[d].after == Padding::circular))
+      fields.refuse("padding", "both ends of a dim periodic, or none");
+  }
+  if (blocks.order() == DimOrder::columns_first) std::ranges::reverse(edges);
+  return edges;
+}
+
+void make_layer(const Fields& fields, const LayerSite& site, const std::vector<const Node*>& inputs, Node& node) {
+  const std::string type = fields.word("type", {});
+  const auto maker = makers().find(type);
+  const auto function = functions().find(type);
+  node.channels = inputs[0]->channels;
+  node.space = inputs[0]->space;
+  if (type == "add" || type == "cat")
+    join(fields, inputs, node, type == "add");
+  else if (inputs.size() != 1)
+    fields.refuse("of", "one layer");
+  else if (maker != makers().end())
+    maker->second(fields, site, node);
+  else if (function != functions().end())
+    node.apply = [f = function->second](const std::vector<DistributedTensor>& x) { return map(x[0], f); };
+  else
+    fields.refuse("type", "one of " + known_types());
+  fields.end();
+}
+
+}  // namespace adjoin::insitu

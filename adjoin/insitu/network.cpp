@@ -1,0 +1,99 @@
+#include "adjoin/insitu/network.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/insitu/fields.hpp"
+#include "adjoin/insitu/layers.hpp"
+
+namespace adjoin::insitu {
+
+Network::Network(const Blocks& blocks, const std::string& description, at::ScalarType type, uint64_t seed)
+    : torch::nn::Module("network"), blocks_(blocks), type_(type), description_(description) {
+  const nlohmann::json all = parsed("network", description);
+  const Fields fields("network", all);
+  nodes_.push_back({.name = "input", .of = {}, .channels = fields.integer("inputs", {}, 1), .space = blocks.shape()});
+  const LayerSite site{blocks, type, edges_of(fields, blocks, std::vector<Edges>(blocks.dims())),
+                       [this](const std::string& name) -> const Node& { return nodes_[index_of(name)]; }};
+  const nlohmann::json* layers = fields.value("layers");
+  if (!layers || !layers->is_array() || layers->empty()) fields.refuse("layers", "a list of layers");
+  fields.end();
+  for (const nlohmann::json& given : *layers) {
+    const auto number = std::to_string(nodes_.size() - 1);
+    const nlohmann::json layer = given.is_string() ? nlohmann::json{{"type", given}} : given;
+    const bool has_name = layer.is_object() && layer.contains("name") && layer["name"].is_string();
+    const std::string name = has_name ? layer["name"].get<std::string>() : number;
+    const Fields of_layer("layer '" + name.substr(0, 60) + "'", layer);
+    of_layer.word("name", "");
+    const bool is_used = std::ranges::find(nodes_, name, &Node::name) != nodes_.end();
+    if (name.empty() || is_used || name.find('.') != name.npos || (!has_name && of_layer.has("name")))
+      of_layer.refuse("name", "a word without a dot that no other layer has");
+    Node node{.name = name, .of = {}, .space = {}};
+    std::vector<const Node*> inputs;
+    for (const std::string& of : of_layer.words("of")) node.of.push_back(index_of(of));
+    if (node.of.empty()) node.of.push_back(nodes_.size() - 1);
+    for (const size_t of : node.of) inputs.push_back(&nodes_[of]);
+    try {
+      make_layer(of_layer, site, inputs, node);
+    } catch (const InvalidArgument& error) {
+      const std::string text = error.what(), lead = "layer '";
+      throw InvalidArgument(text.starts_with(lead) ? text : lead + name + "': " + text);
+    }
+    if (node.module) register_module(name, node.module);
+    nodes_.push_back(std::move(node));
+  }
+  last_used_.assign(nodes_.size(), 0);
+  for (size_t i = 1; i < nodes_.size(); ++i)
+    for (const size_t of : nodes_[i].of) last_used_[of] = i;
+  nn::initialize(*this, seed);
+}
+
+Network::~Network() = default;
+
+size_t Network::index_of(const std::string& name) const {
+  const auto found = std::ranges::find(nodes_, name, &Node::name);
+  require(found != nodes_.end(), [&] {
+    return "layer '" + std::to_string(nodes_.size() - 1) + "': there is no layer '" + name.substr(0, 60) +
+           "' before it";
+  });
+  return static_cast<size_t>(found - nodes_.begin());
+}
+
+int64_t Network::inputs() const {
+  return nodes_.front().channels;
+}
+
+int64_t Network::outputs() const {
+  return nodes_.back().channels;
+}
+
+Layout Network::layout_of(const Node& node, int64_t batch) const {
+  std::vector<int64_t> shape{batch, node.channels};
+  shape.insert(shape.end(), node.space.begin(), node.space.end());
+  return blocks_.rule()(shape);
+}
+
+Layout Network::input_layout(int64_t batch) const {
+  return layout_of(nodes_.front(), batch);
+}
+
+Layout Network::output_layout(int64_t batch) const {
+  return layout_of(nodes_.back(), batch);
+}
+
+DistributedTensor Network::forward(const DistributedTensor& x) {
+  std::vector<std::optional<DistributedTensor>> made(nodes_.size());
+  made[0] = x;
+  for (size_t i = 1; i < nodes_.size(); ++i) {
+    std::vector<DistributedTensor> read;
+    for (const size_t of : nodes_[i].of) read.push_back(*made[of]);
+    for (const size_t of : nodes_[i].of)
+      if (last_used_[of] == i) made[of].reset();
+    made[i] = nodes_[i].apply(read);
+  }
+  const Layout output = output_layout(x.layout.shape()[0]);
+  return made.back()->layout == output ? *made.back() : move(*made.back(), output);
+}
+
+}  // namespace adjoin::insitu

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <string>
+#include <vector>
+
+#include "adjoin/insitu/blocks.hpp"
+#include "adjoin/movement/distributed_tensor.hpp"
+#include "adjoin/nn/parameter.hpp"
+
+namespace adjoin::insitu {
+
+struct Node;
+
+/// One network over the whole domain, which is cut over space as the solver's blocks are: every layer makes its outputs where the cells
+/// are, so that halos are all that moves. Its weights are the same for any blocks.
+///
+/// The description is JSON, whose lists for dims are in the solver's order:
+///
+///     {"inputs": 3, "padding": ["periodic", "periodic", ["zeros", "replicate"]],
+///      "layers": [{"name": "a", "type": "conv", "out": 16}, "gelu", …, {"type": "cat", "of": ["up", "a"]}, …]}
+///
+/// A layer reads the layer before it, or those that "of" names; the one at the start is called "input". docs/in-situ.md lists them.
+class Network : public torch::nn::Module {
+ public:
+  /// Called by all ranks with the same description. Weights are as `seed` says.
+  /// Throws: InvalidArgument on all ranks alike, with the layer and the key
+  Network(const Blocks& blocks, const std::string& description, at::ScalarType type, uint64_t seed);
+  ~Network() override;
+
+  /// Shape: [batch, inputs(), *space] -> [batch, outputs(), *space of the last layer]; both cut by Blocks::rule
+  DistributedTensor forward(const DistributedTensor& x);
+
+  const Blocks& blocks() const { return blocks_; }
+  at::ScalarType type() const { return type_; }
+  const std::string& description() const { return description_; }
+  int64_t inputs() const;
+  int64_t outputs() const;
+  Layout input_layout(int64_t batch) const;
+  Layout output_layout(int64_t batch) const;
+  std::vector<nn::Parameter> parameters_and_buffers() const { return nn::parameters_of(*this); }
+
+ private:
+  Layout layout_of(const Node& node, int64_t batch) const;
+  size_t index_of(const std::string& name) const;
+
+  Blocks blocks_;
+  at::ScalarType type_;
+  std::string description_;
+  std::vector<Node> nodes_;        // in the order in which they run; the first is the input
+  std::vector<size_t> last_used_;  // for each node, the last that reads it
+};
+
+}  // namespace adjoin::insitu

@@ -1,0 +1,74 @@
+#include "adjoin/insitu/pass.hpp"
+
+#include <ATen/ATen.h>
+
+#include "adjoin/base/error.hpp"
+
+namespace adjoin::insitu {
+namespace {
+
+DistributedTensor run(Network& network, const at::Tensor& input, int64_t batch, const Pass::Options& options) {
+  const at::AutoGradMode records(options.records);
+  network.train(options.trains);
+  Step step = options.step;
+  step.training = options.trains;
+  return network.forward({input, network.input_layout(batch), network.blocks().grid(), step});
+}
+
+at::Tensor losses(const Loss& loss, const at::Tensor& difference) {
+  switch (loss.kind) {
+    case Loss::Kind::mae:
+      return difference.abs();
+    case Loss::Kind::huber:
+      return at::huber_loss(difference, at::zeros_like(difference), at::Reduction::None, loss.delta);
+    default:
+      return difference.square();
+  }
+}
+
+}  // namespace
+
+Loss Loss::named(const std::string& name, double delta) {
+  require(delta > 0, [&] { return "loss: expected a delta above 0, got " + std::to_string(delta); });
+  if (name == "mse") return {Kind::mse, delta};
+  if (name == "mae") return {Kind::mae, delta};
+  require(name == "huber", [&] { return "loss: expected mse, mae or huber, got '" + name.substr(0, 60) + "'"; });
+  return {Kind::huber, delta};
+}
+
+Pass::Pass(Network& network, const at::Tensor& inputs, int64_t batch, const Options& options)
+    : network_(network),
+      options_(options),
+      input_(inputs.detach().requires_grad_(options.records && options.input_gradients)),
+      output_(run(network, input_, batch, options_)) {}
+
+Pass::Sums Pass::sums(const Loss& loss, const at::Tensor& target, const at::Tensor& weights) const {
+  const at::AutoGradMode records(options_.records);
+  const at::Tensor each = losses(loss, output_.local - target);
+  if (!weights.defined()) return {each.sum(at::kDouble), static_cast<double>(each.numel())};
+  return {(each * weights).sum(at::kDouble), weights.expand_as(each).sum(at::kDouble).item<double>()};
+}
+
+void Pass::set_loss(const Sums& sums, double weight) {
+  const at::AutoGradMode records(options_.records);
+  loss_ = sums.of_differences / weight;
+}
+
+void Pass::backward(const std::optional<at::Tensor>& output_gradient) {
+  require(options_.records, "backward: the pass was an inference, which keeps nothing for it");
+  require(!has_gone_back_, "backward: this pass has gone back already");
+  require(output_gradient || loss_.defined(), "backward: expected a loss before it, or gradients of the outputs");
+  has_gone_back_ = true;
+  const at::AutoGradMode records(true);
+  output_gradient ? output_.local.backward(*output_gradient) : loss_.backward();
+  output_.local = output_.local.detach();
+  loss_.reset();
+}
+
+at::Tensor Pass::input_gradient() const {
+  require(options_.input_gradients, "backward: forward was not asked for the inputs' gradients");
+  require(has_gone_back_, "the inputs have no gradients before backward");
+  return input_.grad();
+}
+
+}  // namespace adjoin::insitu

@@ -1,0 +1,471 @@
+"""adjoin.h as a solver calls it: one network over blocks of a domain equals one rank's, and every misuse is an error."""
+
+import ctypes as c
+import os
+import random
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+from library import (COLUMNS_FIRST, COMMUNICATION, INVALID, IO, LIBRARY, ROWS_FIRST, UNSUPPORTED, Array, Failure, Network, arrays,
+                     backward, blocks_of, check, described, loss, run_threads)
+
+UNET = {"inputs": 2, "padding": ["periodic", "periodic", ["replicate", 0.5]], "layers": [
+    {"type": "conv", "out": 4}, "gelu", {"name": "fine", "type": "conv", "out": 4}, "avgpool",
+    {"type": "conv", "out": 6}, "tanh", {"name": "up", "type": "up", "out": 3, "like": "fine"},
+    {"type": "cat", "of": ["up", "fine"]}, {"type": "conv", "out": 4}, {"name": "r", "type": "silu"},
+    {"name": "k", "type": "conv", "out": 4, "kernel": 1}, {"type": "add", "of": ["k", "r"]}, {"type": "conv", "out": 1, "kernel": 1}]}
+
+
+def cut(size, parts, draw):
+    """Random starts of so many parts, some of which may have one cell."""
+    inner = sorted(draw.sample(range(1, size), parts - 1))
+    return [0, *inner], [b - a for a, b in zip([0, *inner], [*inner, size])]
+
+
+def blocks_of_all(shape, parts, ranks, draw):
+    """Each rank's starts and sizes in a random Cartesian arrangement; ranks beyond it have no cells."""
+    of_dims = [cut(size, count, draw) for size, count in zip(shape, parts)]
+    found = []
+    for cell in np.ndindex(*parts):
+        found.append(([of_dims[d][0][i] for d, i in enumerate(cell)], [of_dims[d][1][i] for d, i in enumerate(cell)]))
+    found += [([0] * len(shape), [0] * len(shape))] * (ranks - len(found))
+    draw.shuffle(found)
+    return found
+
+
+def random_network(draw, dims):
+    """Its layers keep the size, or halve and restore it."""
+    pad = lambda: draw.choice(["zeros", "periodic", "replicate", "reflect", ["zeros", "replicate"], [1.5, "reflect"], [0.5, -1]])
+    layers = [{"type": "conv", "out": 4, "kernel": draw.choice([1, 3, 3, 5])}]
+    for _ in range(draw.randrange(1, 4)):
+        layers.append(draw.choice([
+            "relu", "gelu", "softplus", {"type": "conv", "out": 4, "groups": 2}, {"type": "conv", "out": 4, "dilation": 2},
+            {"type": "batchnorm"}, {"type": "groupnorm", "groups": 2}, {"type": "dropout", "p": 0.3}, {"type": "instancenorm"}]))
+    layers[-1] = layers[-1] if isinstance(layers[-1], dict) else {"type": layers[-1]}
+    layers[-1]["name"] = "last"
+    if draw.random() < 0.6:
+        layers += [draw.choice(["maxpool", "avgpool", {"type": "conv", "out": 4, "stride": 2}]), {"type": "conv", "out": 4}]
+        layers.append(draw.choice([{"type": "up", "out": 4, "like": "last"}, {"type": "upsample", "like": "last", "mode": "linear"},
+                                   {"type": "upsample", "like": "last"}]))
+        layers += [{"name": "up", "type": "identity"}, {"type": draw.choice(["add", "cat"]), "of": ["up", "last"]}]
+    layers.append({"type": "conv", "out": 2})
+    return {"inputs": 2, "padding": [pad() for _ in range(dims)], "layers": layers}
+
+
+def train(world, blocks, description, fields, optimizer, loss_kind="mse", steps=3, order=ROWS_FIRST):
+    """What a rank finds out: outputs, losses, gradients of the first step, and the weights at the end."""
+    starts, sizes = blocks
+    shape = fields["x"].shape[1:]
+    own = tuple(slice(a, a + n) for a, n in zip(starts, sizes))
+    handle = blocks_of(world, shape, starts, sizes, order)
+    network = Network(handle, description, optimizer=optimizer)
+    x, target = (np.asfortranarray(fields[name][(slice(None), *own)]) for name in ("x", "target"))
+    weights = fields["weights"][own]
+    found = {"loss": []}
+    for step in range(steps):
+        given, y, gradient = x.copy(), np.zeros_like(target), np.zeros_like(x)
+        handle = network.forward([described(given, 0)], [described(y, 0)], input_gradients=step == 0)
+        given[...] = np.nan  # a pass keeps no memory of the solver's
+        found["loss"].append(loss(handle, [described(target, 0)], loss_kind, weights if step > 0 else None))
+        backward(handle, [], [described(gradient, 0)] if step == 0 else [])
+        if step == 0:
+            found |= {"output": (own, y), "input gradient": (own, gradient), "gradients": network.read(1)}
+        network.step()
+    found["weights"] = network.read(0)
+    return found
+
+
+def whole(results, what, like):
+    """The global field of which each rank has a part."""
+    field = np.full((results[0][what][1].shape[0], *like.shape[1:]), np.nan)
+    for result in results:
+        own, part = result[what]
+        field[(slice(None), *own)] = part
+    return field
+
+
+class OneNetwork(unittest.TestCase):
+    def expect_close(self, found, expected, bound, what):
+        self.assertFalse(np.isnan(found).any(), what)
+        self.assertLessEqual(np.max(np.abs(found - expected) / np.maximum(1, np.abs(expected)), initial=0), bound, what)
+
+    def expect_same(self, shape, parts, ranks, description, optimizer, draw, **more):
+        fields = {"x": np.array([[draw.gauss(0, 1) for _ in range(int(np.prod(shape)))] for _ in range(2)]).reshape(2, *shape)}
+        outputs = 1 if description is UNET else 2
+        fields["target"] = np.array([draw.gauss(0, 1) for _ in range(outputs * int(np.prod(shape)))]).reshape(outputs, *shape)
+        fields["weights"] = np.abs(fields["target"][0]) + 0.1
+        blocks = blocks_of_all(shape, parts, ranks, draw)
+        one, = run_threads(1, lambda world, _: train(world, ([0] * len(shape), shape), description, fields, optimizer, **more))
+        all_of = run_threads(ranks, lambda world, rank: train(world, blocks[rank], description, fields, optimizer, **more))
+        text = f"{description} on {blocks} of {shape}"
+        for what in ("output", "input gradient"):
+            self.expect_close(whole(all_of, what, fields["x"]), whole([one], what, fields["x"]), 1e-12, f"{what}: {text}")
+        for result in all_of:
+            self.expect_close(np.array(result["loss"]), np.array(one["loss"]), 1e-12, text)
+            for name, gradient in one["gradients"].items():
+                self.expect_close(result["gradients"][name], gradient, 1e-12, f"gradient of {name}: {text}")
+            bound = 1e-9 if optimizer.get("rule", "adamw") == "adamw" else 1e-12
+            for name, weight in one["weights"].items():
+                self.expect_close(result["weights"][name], weight, bound, f"{name}: {text}")
+
+    def test_is_one_ranks_with_walls_and_periodic_dims(self):
+        draw = random.Random(1)
+        for parts in ((2, 1, 1), (1, 2, 2), (1, 1, 3)):
+            for order in (ROWS_FIRST, COLUMNS_FIRST):
+                self.expect_same((6, 5, 7), parts, int(np.prod(parts)), UNET, {"rule": "sgd", "rate": 0.05, "momentum": 0.9}, draw, order=order)
+
+    def test_is_one_ranks_for_random_networks_and_blocks(self):
+        for seed in range(int(os.environ.get("ADJOIN_TEST_SCALE", "1")) * 24):
+            draw = random.Random(seed)
+            dims = draw.randrange(1, 4)
+            shape = tuple(draw.randrange(5, 12 if dims < 3 else 8) for _ in range(dims))
+            parts = [draw.choice([1, 2, 3]) for _ in range(dims)]
+            while np.prod(parts) > 6:
+                parts[draw.randrange(dims)] = 1
+            optimizer = draw.choice([{"rule": "sgd", "rate": 0.05, "clip": 0.5}, {"rate": 0.01, "decay": 0.1, "warmup": 2}])
+            with self.subTest(seed=seed):
+                self.expect_same(shape, parts, int(np.prod(parts)) + draw.choice([0, 0, 1]), random_network(draw, dims), optimizer, draw,
+                                 loss_kind=draw.choice(["mse", "mae", "huber"]))
+
+    def test_is_one_ranks_where_blocks_have_one_cell_and_kernels_are_wider(self):
+        description = {"inputs": 2, "layers": [{"type": "conv", "out": 3, "kernel": 5}, "tanh", {"type": "conv", "out": 2, "padding": "periodic", "kernel": 3}]}
+        self.expect_same((6, 2), (6, 1), 7, description, {"rule": "sgd"}, random.Random(3))
+
+    def test_is_pytorchs_network(self):
+        import torch
+        from torch.nn import functional as F
+        description = {"inputs": 1, "layers": [{"name": "a", "type": "conv", "out": 3, "padding": ["periodic", ["replicate", 2.0]]}, "gelu",
+                                               {"name": "b", "type": "conv", "out": 1, "kernel": [1, 3]}]}
+        x = np.random.default_rng(1).normal(size=(1, 5, 6))
+
+        def apply(world, _):
+            network, y = Network(blocks_of(world, (5, 6), (0, 0), (5, 6)), description), np.zeros((5, 6))
+            network.infer([described(x, 0)], [y])
+            return {name: torch.from_numpy(weight) for name, weight in network.read(0).items()}, y
+
+        (w, y), = run_threads(1, apply)
+        t = F.pad(F.pad(torch.from_numpy(x)[None], (0, 0, 1, 1), mode="circular"), (1, 0, 0, 0), mode="replicate")
+        t = F.gelu(F.conv2d(F.pad(t, (0, 1), value=2.0), w["a.weight"], w["a.bias"]))
+        self.expect_close(y, F.conv2d(t, w["b.weight"], w["b.bias"], padding=(0, 1))[0, 0].numpy(), 1e-12, "PyTorch")
+
+    def test_takes_slices_of_any_type_batches_and_many_arrays(self):
+        def apply(world, rank):
+            network = Network(blocks_of(world, (4, 6), (0, 3 * rank), (4, 3), COLUMNS_FIRST), {"inputs": 2, "layers": [{"type": "conv", "out": 2}]})
+            values = np.random.default_rng(2).normal(size=(3, 2, 4, 6)).astype(np.float32)
+            own = values[..., 3 * rank:3 * rank + 3]
+            ghosts = np.full((3, 2, 8, 7), np.nan, dtype=np.float32, order="F")
+            ghosts[:, :, 2:6, 2:5] = own
+            batch = np.zeros((3, 2, 4, 3))
+            network.infer([described(ghosts[:, :, 2:6, 2:5], 1, 0)], [described(batch, 1, 0)])
+            for sample in range(3):
+                a, b = np.zeros((4, 3), order="F"), np.zeros((4, 3), dtype=np.float32)
+                network.infer([own[sample, 0], own[sample, 1].astype(np.float64)], [a, b])
+                self.expect_close(a, batch[sample, 0], 1e-12, "first channel")
+                self.expect_close(b, batch[sample, 1], 1e-6, "second channel")
+                inplace = own[sample].astype(np.float64)
+                network.infer([described(inplace, 0)], [described(inplace, 0)])
+                self.expect_close(inplace[0], a, 1e-12, "in place")
+            return True
+
+        self.assertTrue(all(run_threads(2, apply)))
+
+    def test_unrolls_steps_with_the_solvers_own_adjoint_between_them(self):
+        """u <- u + 0.1 N(2 u), four times; the gradient of sum(u * r), against differences."""
+        description = {"inputs": 1, "layers": [{"type": "conv", "out": 4, "padding": "periodic"}, "tanh", {"type": "conv", "out": 1}]}
+        start, r = (np.random.default_rng(seed).normal(size=8) for seed in (1, 2))
+
+        def unroll(world, rank):
+            own = slice(4 * rank, 4 * rank + 4)
+            network = Network(blocks_of(world, (8,), (own.start,), (4,)), description)
+
+            def value(u0):
+                u = u0[own].copy()
+                for _ in range(4):
+                    y = np.zeros(4)
+                    network.infer([2 * u], [y])
+                    u = u + 0.1 * y
+                return u @ r[own]
+
+            u, passes = start[own].copy(), []
+            for _ in range(4):
+                y = np.zeros(4)
+                passes.append(network.forward([2 * u], [y], input_gradients=True))
+                u = u + 0.1 * y
+            g = r[own].copy()
+            for handle in reversed(passes):
+                of_input = np.zeros(4)
+                backward(handle, [0.1 * g], [of_input])
+                g = g + 2 * of_input
+            differences = []
+            for i in range(8):
+                e = np.eye(8)[i] * 1e-6
+                differences.append((value(start + e) - value(start - e)) / 2e-6)
+            return g, np.array(differences), network.read(1)
+
+        first, second = run_threads(2, unroll)
+        self.expect_close(np.concatenate([first[0], second[0]]), first[1] + second[1], 1e-8, "gradient of the start")
+        self.assertGreater(np.abs(first[2]["0.weight"]).max(), 1e-3)
+        np.testing.assert_array_equal(first[2]["0.weight"], second[2]["0.weight"])
+
+    def test_sends_one_message_a_neighbour_and_layer_and_at_most_seven_collectives_a_step(self):
+        description = dict(UNET, padding="periodic")
+        x = np.random.default_rng(1).normal(size=(2, 8, 8, 8))
+
+        def count(world, rank):
+            network = Network(blocks_of(world, (8, 8, 8), (4 * rank, 0, 0), (4, 8, 8)), description, optimizer={})
+            own = x[:, 4 * rank:4 * rank + 4]
+            for _ in range(2):
+                counts = [c.c_int64() for _ in range(4)]
+                check(LIBRARY.adjoin_world_counts(world, *(c.byref(n) for n in counts)))
+                handle = network.forward([described(own, 0)])
+                loss(handle, [own[0]])
+                backward(handle)
+                network.step()
+            check(LIBRARY.adjoin_world_counts(world, *(c.byref(n) for n in counts)))
+            return [n.value for n in counts]
+
+        for messages, size, collectives, _ in run_threads(2, count):
+            self.assertEqual(messages, 14)  # four convolutions, to the left and right, forward and, but for the first, backward
+            self.assertGreater(size, 0)
+            self.assertLessEqual(collectives, 7)
+
+
+class Files(unittest.TestCase):
+    def test_restart_on_other_ranks_and_bit_for_bit_on_the_same(self):
+        description = {"inputs": 1, "layers": [{"type": "conv", "out": 3}, {"type": "batchnorm"}, "gelu", {"type": "conv", "out": 1}]}
+        x, target = (np.random.default_rng(seed).normal(size=(8, 4)) for seed in (1, 2))
+        optimizer = {"rate": 0.01, "schedule": "cosine", "steps": 20, "warmup": 2}
+
+        def train_on(world, rank, ranks, load, save, steps):
+            sizes = (8 // ranks, 4)
+            own = slice(sizes[0] * rank, sizes[0] * (rank + 1))
+            network = Network(blocks_of(world, (8, 4), (own.start, 0), sizes), description, optimizer=optimizer)
+            if load:
+                network.load(load)
+            for _ in range(steps):
+                handle = network.forward([x[own].copy()])
+                loss(handle, [target[own].copy()])
+                backward(handle)
+                network.step()
+            if save:
+                network.save(save)
+            return network.read(0)
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "half.safetensors"
+            run_threads(2, lambda world, rank: train_on(world, rank, 2, None, path, 3))
+            whole_run = run_threads(2, lambda world, rank: train_on(world, rank, 2, None, None, 6))[0]
+            for ranks, bound in ((2, 0), (1, 1e-9), (4, 1e-9)):
+                for weights in run_threads(ranks, lambda world, rank: train_on(world, rank, ranks, path, None, 3)):
+                    for name, weight in weights.items():
+                        np.testing.assert_allclose(weight, whole_run[name], rtol=bound, atol=bound)
+            from safetensors.numpy import load_file
+            self.assertIn("0.weight", load_file(path))
+
+    def test_that_cannot_be_written_or_read_are_told_on_all_ranks(self):
+        def try_files(world, rank):
+            network = Network(blocks_of(world, (4,), (2 * rank,), (2,)), {"inputs": 1, "layers": [{"type": "conv", "out": 1}]}, optimizer={})
+            told = []
+            for action in (lambda: network.save("/proc/none/x"), lambda: network.load("/proc/none/x"), lambda: network.load(__file__)):
+                with self.assertRaises(Failure) as caught:
+                    action()
+                told.append(str(caught.exception))
+            y = np.zeros(2)
+            network.infer([np.ones(2)], [y])
+            return told
+
+        first, second = run_threads(2, try_files)
+        self.assertEqual(first, second)
+
+
+class Misuse(unittest.TestCase):
+    def failure(self, action):
+        with self.assertRaises(Failure) as caught:
+            action()
+        return caught.exception
+
+    def test_of_one_rank_is_told_on_all_and_the_next_calls_work(self):
+        def misuse(world, rank):
+            blocks = blocks_of(world, (4,), (2 * rank,), (2,))
+            network = Network(blocks, {"inputs": 1, "layers": [{"type": "conv", "out": 1}]})
+            good, y = np.ones(2), np.zeros(2)
+            bad = np.ones(3) if rank == 1 else good
+            told = [self.failure(lambda: network.infer([bad], [y]))]
+            told.append(self.failure(lambda: network.infer([good], [y]) if rank == 0 else network.forward([good])))
+            told.append(self.failure(lambda: Network(blocks, {"inputs": 1, "layers": ["relu"]}, seed=rank)))
+            none = Network.__new__(Network)
+            none.handle = c.c_uint64(77)
+            told.append(self.failure(lambda: (none if rank == 1 else network).infer([good], [y])))
+            handle = network.forward([good])
+            told.append(self.failure(lambda: loss(handle, [good], "mse" if rank == 0 else "rms")))
+            network.infer([good], [y])
+            return [(str(error), error.code, error.rank) for error in told], y
+
+        (first, _), (second, _) = run_threads(2, misuse)
+        self.assertEqual(first, second)
+        self.assertEqual([text for text, _, _ in first], [
+            "rank 1: array 0 of inputs: dim 0: expected the block's 2 cells, got 3",
+            "ranks 0 and 1 call different functions: adjoin_infer and adjoin_forward",
+            "ranks 0 and 1 give adjoin_network_create different arguments that must be equal",
+            "rank 1: expected a network, got a handle that was freed or never given",
+            "rank 1: loss: expected mse, mae or huber, got 'rms'"])
+        self.assertTrue(all(code == INVALID and rank == 1 for _, code, rank in first))
+
+    def test_of_blocks_names_the_first_that_does_not_fit(self):
+        cases = [([(0, 3), (2, 4)], "blocks: rank 0's block [0, 3) and rank 1's block [2, 6) overlap"),
+                 ([(0, 3), (4, 2)], "blocks: 1 cells of the domain are in no block; the first that does not fit is rank 0's block [0, 3)"),
+                 ([(0, 3), (3, 4)], "blocks: rank 1's block begins at 3 and has 4 cells along a dim of 6"),
+                 ([(0, 0), (3, 0)], "blocks: no rank has a cell"),
+                 ([(0, -1), (0, 6)], "blocks: rank 0: expected a domain of at least 1 cell in each dim, and no negative size")]
+        for given, text in cases:
+            for told in run_threads(2, lambda world, rank: str(self.failure(lambda: blocks_of(world, (6,), given[rank][:1], given[rank][1:])))):
+                self.assertEqual(told, text)
+        pinwheel = [((0, 0), (1, 2)), ((0, 2), (2, 1)), ((2, 1), (1, 2)), ((1, 0), (2, 1)), ((1, 1), (1, 1))]
+        told = run_threads(5, lambda world, rank: str(self.failure(lambda: blocks_of(world, (3, 3), *pinwheel[rank]))))
+        self.assertEqual(set(told), {"blocks: they are no Cartesian arrangement; the first that does not fit is rank 0's block [0, 1) x [0, 2)"})
+
+    def test_of_descriptions_names_layer_and_key(self):
+        conv = {"type": "conv", "out": 1}
+        cases = [("[]", "network: expected an object {…}"), ("{", "network: is no JSON"), ('{"inputs": 1}', 'network: "layers": expected a list'),
+                 ({"inputs": 0, "layers": [conv]}, 'network: "inputs": expected a whole number of at least 1, got 0'),
+                 ({"inputs": 1, "layers": [conv], "colour": 1}, 'network: "colour" is not known here'),
+                 ({"inputs": 1, "layers": [dict(conv, name="a", out=-3)]}, "layer 'a': \"out\": expected a whole number of at least 1, got -3"),
+                 ({"inputs": 1, "layers": [dict(conv, kernal=3)]}, "layer '0': \"kernal\" is not known here"),
+                 ({"inputs": 1, "layers": [dict(conv, kernel=[3, 3, 3])]}, "layer '0': \"kernel\": expected a whole number of at least 1, or a list of 2"),
+                 ({"inputs": 1, "layers": ["cov"]}, "layer '0': \"type\": expected one of add, cat, "),
+                 ({"inputs": 1, "layers": [conv, {"type": "add", "of": ["0", "b"]}]}, "layer '1': there is no layer 'b' before it"),
+                 ({"inputs": 2, "layers": [conv, {"type": "add", "of": ["0", "input"]}]}, "layer '1': \"of\": expected layers of one size and as many channels"),
+                 ({"inputs": 1, "layers": [dict(conv, padding="mirror")]}, "layer '0': \"padding\": expected zeros, periodic"),
+                 ({"inputs": 1, "layers": [dict(conv, padding=["zeros", ["periodic", 1]])]}, "layer '0': \"padding\": expected both ends of a dim periodic, or none"),
+                 ({"inputs": 1, "layers": [{"type": "maxpool", "kernel": 9}]}, "layer '0': window: expected a kernel"),
+                 ({"inputs": 1, "layers": [{"type": "groupnorm", "groups": 2}]}, "layer '0': \"groups\": expected a number that divides"),
+                 ({"inputs": 1, "layers": [dict(conv, name="a.b")]}, "layer 'a.b': \"name\": expected a word without a dot")]
+
+        def describe(world, _):
+            blocks = blocks_of(world, (4, 5), (0, 0), (4, 5))
+            for description, text in cases:
+                handle = c.c_uint64()
+                given = description if isinstance(description, str) else __import__("json").dumps(description)
+                error = self.failure(lambda: check(LIBRARY.adjoin_network_create(blocks, given.encode(), 1, 1, c.byref(handle))))
+                self.assertTrue(str(error).startswith(text), f"{error} instead of {text}")
+
+        run_threads(1, describe)
+
+    def test_of_order_is_an_error(self):
+        def misorder(world, _):
+            blocks = blocks_of(world, (4,), (0,), (4,))
+            network, x = Network(blocks, {"inputs": 1, "layers": [{"type": "conv", "out": 1}]}), np.ones(4)
+            self.assertIn("adjoin_network_optimizer before it", str(self.failure(network.step)))
+            handle = network.forward([x])
+            self.assertIn("expected a loss before it", str(self.failure(lambda: backward(handle))))
+            self.assertIn("was not asked for", str(self.failure(lambda: backward(handle, [x], [x]))))
+            other = network.forward([x])
+            freed = c.c_uint64(other.value)
+            backward(other, [x])
+            self.assertEqual(other.value, 0)
+            self.assertIn("freed or never given", str(self.failure(lambda: backward(freed, [x]))))
+            for destroy, of, text in ((LIBRARY.adjoin_blocks_destroy, blocks, "blocks cannot be freed while 1"),
+                                      (LIBRARY.adjoin_network_destroy, network.handle, "a network cannot be freed while 1"),
+                                      (LIBRARY.adjoin_world_destroy, world, "a world cannot be freed while 1")):
+                self.assertIn(text, str(self.failure(lambda: check(destroy(c.byref(of))))))
+            check(LIBRARY.adjoin_pass_destroy(c.byref(c.c_uint64(0))))
+            self.assertIn("has a world already", str(self.failure(lambda: check(LIBRARY.adjoin_world_alone(None, c.byref(c.c_uint64()))))))
+
+        run_threads(1, misorder)
+
+    def test_of_arrays_is_an_error(self):
+        def try_arrays(world, _):
+            network, x = Network(blocks_of(world, (4, 3), (0, 0), (4, 3)), {"inputs": 1, "layers": ["relu"]}), np.ones((4, 3))
+
+            def with_(code=INVALID, **changes):
+                array = described(x)
+                for name, value in changes.items():
+                    setattr(array, name, value)
+                error = self.failure(lambda: network.infer([array], [x]))
+                self.assertEqual(error.code, code)
+                return str(error)
+
+            self.assertIn("struct_size: expected 168, got 8", with_(struct_size=8))
+            self.assertIn("memory, got null", with_(data=None))
+            self.assertIn("type: expected", with_(type=7))
+            self.assertIn("dims: expected 1 to 8, got 9", with_(dims=9))
+            self.assertIn("channel_dim: expected -1", with_(channel_dim=2))
+            self.assertIn("expected 2 dims of space", with_(batch_dim=0))
+            self.assertIn("device", with_(code=UNSUPPORTED, device=1))
+            self.assertIn("stride is negative", with_(strides=(c.c_int64 * 8)(-3, 1)))
+            self.assertIn("expected 1 channels, got 2", str(self.failure(lambda: network.infer([x, x], [x]))))
+            self.assertIn("expected arrays, got 1 at null", str(self.failure(lambda: check(LIBRARY.adjoin_infer(network.handle, 1, None, 0, None)))))
+
+        run_threads(1, try_arrays)
+
+    def test_at_random_never_crashes(self):
+        draw, told, texts = random.Random(1), 0, set()
+        world = c.c_uint64()
+        check(LIBRARY.adjoin_world_alone(None, c.byref(world)))
+        blocks = blocks_of(world, (6, 5), (0, 0), (6, 5))
+        good = b'{"inputs": 1, "layers": [{"type": "conv", "out": 2}, "gelu", {"type": "conv", "out": 1}]}'
+        network = c.c_uint64()
+        check(LIBRARY.adjoin_network_create(blocks, good, 1, 1, c.byref(network)))
+        field = np.ones((6, 5))
+        passes = [c.c_uint64()]
+        check(LIBRARY.adjoin_forward(network, *arrays([field]), 0, None, 0, c.byref(passes[0])))
+        of_world = [world, blocks, network, c.c_uint64(), c.c_uint64(12345), c.c_uint64(2**63 + 7), *passes]
+        text = [good, b"", b"{", b"[]", b'{"inputs": 1}', b'{"inputs": "x", "layers": []}', b"\xff", None,
+                b'{"inputs": 1, "layers": [{"type": "conv", "out": 1, "kernel": 1e9}]}', b'{"rule": "adamw"}', b'{"rule": 3}', b'{"rate": -1}']
+        for _ in range(int(os.environ.get("ADJOIN_TEST_MISUSES", "3000"))):
+            handle = lambda: c.c_uint64(draw.choice(of_world).value)
+            bad = described(field)
+            if draw.random() < 0.7:
+                name = draw.choice(["struct_size", "data", "type", "dims", "channel_dim", "batch_dim", "device"])
+                setattr(bad, name, draw.choice([0, None]) if name == "data" else draw.choice([0, 1, 2, 7, 9, 100]))
+                if name == "type" and bad.type == 0:
+                    bad.type = 7  # memory of doubles may be read as floats, which is no error
+            array, made, n = c.byref(bad) if draw.random() < 0.9 else None, c.c_uint64(), draw.choice([0, 1, 1, -1])
+            sizes = (c.c_int64 * 3)(6, 5, draw.choice([-1, 0, 4]))
+            code = draw.choice([
+                lambda: LIBRARY.adjoin_network_create(handle(), draw.choice(text), draw.choice([0, 1, 5]), 1, c.byref(made)),
+                lambda: LIBRARY.adjoin_network_optimizer(handle(), draw.choice(text)),
+                lambda: LIBRARY.adjoin_forward(handle(), n, array, draw.choice([0, 1]), array, draw.choice([0, 1]), c.byref(made)),
+                lambda: LIBRARY.adjoin_infer(handle(), n, array, draw.choice([0, 1]), array),
+                lambda: LIBRARY.adjoin_loss(handle(), draw.choice([b"mse", b"rms", None]), draw.choice([0.0, -1.0]), n, array, draw.choice([None, array]), None),
+                lambda: LIBRARY.adjoin_backward(draw.choice([None, c.byref(handle())]), n, array, n, array),
+                lambda: LIBRARY.adjoin_step(handle(), draw.choice([-1.0, 0.1]), None, None),
+                lambda: LIBRARY.adjoin_network_load(handle(), draw.choice([b"/nowhere/x", b"", b"/", None]), 0),
+                lambda: LIBRARY.adjoin_network_save(handle(), draw.choice([b"/nowhere/x", b"", b"/proc/x", None])),
+                lambda: LIBRARY.adjoin_network_parameter(handle(), draw.choice([-1, 0, 99]), None, 0, None, None, None),
+                lambda: LIBRARY.adjoin_network_read(handle(), draw.choice([-1, 1, 99]), draw.choice([0, 1, 2]), None, c.c_int64(3)),
+                lambda: LIBRARY.adjoin_blocks_create(handle(), draw.choice([0, 1, 2]), draw.choice([-1, 2, 3, 99]), sizes, draw.choice([None, sizes]), sizes, c.byref(made)),
+                lambda: LIBRARY.adjoin_pass_destroy(draw.choice([None, c.byref(c.c_uint64(12345))])),
+                lambda: LIBRARY.adjoin_world_rank(handle(), None, None),
+                lambda: LIBRARY.adjoin_world_of_mpi_f(draw.choice([0, 77]), None, c.byref(made)),
+                lambda: LIBRARY.adjoin_run_threads(draw.choice([-1, 0, 2]), None, None)])()
+            if code:
+                told += 1
+                texts.add(LIBRARY.adjoin_last_error().decode())
+            if made.value and code == 0:
+                for free in (LIBRARY.adjoin_pass_destroy, LIBRARY.adjoin_network_destroy, LIBRARY.adjoin_blocks_destroy):
+                    free(c.byref(made))
+        self.assertGreater(told, 1500)
+        self.assertGreater(len(texts), 25)
+        self.assertTrue(all(texts))
+        for free, of in ((LIBRARY.adjoin_pass_destroy, passes[0]), (LIBRARY.adjoin_network_destroy, network),
+                         (LIBRARY.adjoin_blocks_destroy, blocks), (LIBRARY.adjoin_world_destroy, world)):
+            check(free(c.byref(of)))
+
+
+class Library(unittest.TestCase):
+    def test_shows_the_listed_functions_alone_and_has_a_soname(self):
+        path = os.environ["ADJOIN_C_LIBRARY"]
+        listed = (Path(__file__).resolve().parents[2] / "adjoin" / "c" / "symbols.txt").read_text().split()
+        shown = subprocess.run(["nm", "-D", "--defined-only", path], check=True, capture_output=True, text=True).stdout
+        names = sorted(line.split()[-1].split("@")[0] for line in shown.splitlines() if " A " not in line)
+        self.assertEqual(names, sorted(listed))
+        dynamic = subprocess.run(["readelf", "-d", path], check=True, capture_output=True, text=True).stdout
+        self.assertRegex(dynamic, r"SONAME.*libadjoin_c\.so\.\d+")
+
+
+if __name__ == "__main__":
+    unittest.main()

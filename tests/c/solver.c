@@ -1,0 +1,115 @@
+/* A solver in C11 that owns MPI and its floating-point environment: trains on uneven blocks with traps on, and looks whether all is
+ * afterwards as before. Prints what is not as expected; exits with 0. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fenv.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "adjoin.h"
+
+static int rank = 0;
+
+static void expect(int holds, const char *what) {
+  if (!holds) printf("rank %d: expected %s; %s\n", rank, what, adjoin_last_error());
+}
+
+static void count_message(const char *text, void *count) {
+  (void)text;
+  ++*(int *)count;
+}
+
+static adjoin_array field(double *data, int64_t rows, int64_t columns) {
+  adjoin_array array;
+  memset(&array, 0, sizeof array);
+  array.struct_size = sizeof array;
+  array.data = data;
+  array.type = ADJOIN_FLOAT64;
+  array.dims = 2;
+  array.sizes[0] = rows, array.sizes[1] = columns;
+  array.strides[0] = columns, array.strides[1] = 1;
+  array.channel_dim = array.batch_dim = -1;
+  return array;
+}
+
+/* A network on blocks of uneven rows. */
+static adjoin_network network_of(adjoin_world world, const int64_t *starts, const int64_t *sizes, int type, adjoin_blocks *blocks) {
+  const int64_t shape[] = {7, 6};
+  adjoin_network network = 0;
+  const char *json =
+      "{\"inputs\": 1, \"padding\": [\"replicate\", \"periodic\"], \"layers\": [{\"type\": \"conv\", \"out\": 8}, \"gelu\","
+      " {\"type\": \"conv\", \"out\": 1}]}";
+  expect(adjoin_blocks_create(world, ADJOIN_ROWS_FIRST, 2, shape, starts, sizes, blocks) == ADJOIN_OK, "blocks");
+  expect(adjoin_network_create(*blocks, json, type, 3, &network) == ADJOIN_OK, "a network");
+  expect(adjoin_network_optimizer(network, "{\"rate\": 0.01}") == ADJOIN_OK, "an optimizer");
+  return network;
+}
+
+/* The loss of ten steps. `ends_badly`: ranks then call functions that wait for each other forever, which ends the world. */
+static double train(adjoin_world world, int ranks, int type, int ends_badly) {
+  const int64_t starts[] = {rank == 0 ? 0 : 5, 0}, sizes[] = {ranks == 1 ? 7 : rank == 0 ? 5 : rank == 1 ? 2 : 0, 6};
+  double u[42], target[42], value = 0, norm = 0;
+  int32_t skipped = 0;
+  adjoin_blocks blocks = 0;
+  adjoin_pass pass = 0;
+  for (int i = 0; i < 42; ++i) u[i] = (i * 37 % 11) / 5.0 - 1, target[i] = (i * 17 % 7) / 3.0 - 1;
+  const adjoin_array in = field(u + 6 * starts[0], sizes[0], 6), out = field(target + 6 * starts[0], sizes[0], 6);
+  adjoin_network network = network_of(world, starts, sizes, type, &blocks);
+  for (int step = 0; step < 10; ++step) {
+    expect(adjoin_forward(network, 1, &in, 0, NULL, 0, &pass) == ADJOIN_OK, "a pass");
+    expect(adjoin_loss(pass, "mse", 0, 1, &out, NULL, &value) == ADJOIN_OK, "a loss");
+    expect(adjoin_backward(&pass, 0, NULL, 0, NULL) == ADJOIN_OK, "gradients");
+    expect(adjoin_step(network, -1, &norm, &skipped) == ADJOIN_OK && norm > 0 && !skipped, "a step");
+  }
+  const adjoin_array wrong = field(u, rank == 0 ? 1 : sizes[0], 6);
+  expect(adjoin_infer(network, 1, &wrong, 0, NULL) == ADJOIN_INVALID && strstr(adjoin_last_error(), "rank 0: ") != NULL || ranks == 1,
+         "an error on all ranks");
+  if (ends_badly && ranks > 1) {
+    const int code = rank == 0 ? adjoin_step(network, -1, NULL, NULL) : adjoin_infer(network, 1, &in, 0, NULL);
+    expect(code == ADJOIN_COMMUNICATION, "the world to end");
+    expect(adjoin_infer(network, 1, &in, 0, NULL) == ADJOIN_COMMUNICATION, "it to have ended");
+    return value;
+  }
+  expect(adjoin_network_destroy(&network) == ADJOIN_OK && adjoin_blocks_destroy(&blocks) == ADJOIN_OK, "all to be freed");
+  return value;
+}
+
+int main(int argc, char **argv) {
+  int level = 0, ranks = 1, messages = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  feenableexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW);
+  fesetround(FE_UPWARD);
+  adjoin_on_message(count_message, &messages);
+
+  adjoin_world world = 0;
+  adjoin_world_options options;
+  memset(&options, 0, sizeof options);
+  options.struct_size = sizeof options;
+  expect(adjoin_world_of_mpi(MPI_COMM_WORLD, &options, &world) == ADJOIN_OK, "a world");
+  int32_t own = -1, size = 0;
+  expect(adjoin_world_rank(world, &own, &size) == ADJOIN_OK && own == rank && size == ranks, "the communicator's ranks");
+  int (*threads)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "omp_get_max_threads");
+  void (*set_threads)(int) = (void (*)(int))dlsym(RTLD_DEFAULT, "omp_set_num_threads");
+  if (set_threads) set_threads(3);
+  const double twice = train(world, ranks, ADJOIN_FLOAT64, 0), once = train(world, ranks, ADJOIN_FLOAT32, 0);
+  expect(threads == NULL || threads() == 3, "as many threads as before");
+  expect(adjoin_world_destroy(&world) == ADJOIN_OK && world == 0, "the world to end");
+
+  MPI_Comm reversed; /* the ranks in another order */
+  MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &reversed);
+  MPI_Comm_rank(reversed, &rank);
+  expect(adjoin_world_of_mpi(reversed, NULL, &world) == ADJOIN_OK, "another world");
+  const double again = train(world, ranks, ADJOIN_FLOAT64, 1);
+  expect(again - twice < 1e-12 && twice - again < 1e-12, "the same loss");
+  expect(twice > 0 && twice < 1 && once > 0 && once < 1, "a small loss");
+  expect(fegetexcept() == (FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW), "the traps to be on");
+  expect(fegetround() == FE_UPWARD, "the rounding to be upward");
+  expect(fetestexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW) == 0, "no flags");
+  if (rank == 0) printf("loss %.10f %.3f\n", twice, once);
+  MPI_Finalize(); /* while the world lives */
+  return 0;
+}
