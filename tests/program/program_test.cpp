@@ -112,6 +112,19 @@ TEST(LoadProgram, is_described) {
   EXPECT_EQ(describe((cases() / "path-plain.pt2").string()).eval_mode, "none: aten.rand draws random numbers");
 }
 
+TEST(LoadProgram, tells_what_a_layout_would_move) {
+  const std::string file = (cases() / "transformer.pt2").string();
+  const FoundCuts tp = cuts_of(file, 1, 2), dp = cuts_of(file, 2, 1), none = cuts_of(file, 1, 1);
+  EXPECT_EQ(tp.weights.size(), load_program(file)->named_parameters().size());
+  const auto is_cut = [](const auto& one) { return !one.second.empty(); };
+  EXPECT_GT(std::ranges::count_if(tp.weights, is_cut), 4);
+  EXPECT_GT(tp.of_operations, 0);
+  EXPECT_EQ(std::ranges::count_if(dp.weights, is_cut), 0);
+  EXPECT_EQ(dp.inputs, (std::vector<std::string>{"samples over dp", "samples over dp"}));
+  EXPECT_GT(dp.of_gradients, 0);
+  EXPECT_EQ(none.of_operations + none.of_gradients, 0);
+}
+
 TEST(LoadProgram, refuses_inputs_before_anything_runs) {
   const auto cnn = load_program(cases() / "cnn-plain.pt2"), transformer = load_program(cases() / "transformer.pt2");
   const auto error = [](const auto& net, const auto&... inputs) {
