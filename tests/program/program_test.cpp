@@ -9,8 +9,10 @@
 #include "adjoin/parallel/automatic.hpp"
 #include "adjoin/parallel/distribute.hpp"
 #include "adjoin/parallel/optimizer.hpp"
+#include "adjoin/pipeline/schedule.hpp"
 #include "adjoin/program/description.hpp"
 #include "adjoin/program/save_state.hpp"
+#include "adjoin/program/stages.hpp"
 #include "tests/program/cases.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/global_tensors.hpp"
@@ -272,6 +274,25 @@ std::shared_ptr<Program> evaluating(const std::filesystem::path& file, const Exp
   return net;
 }
 
+/// In stages of a pipeline, in eval mode: the loss and the gradients of the weights of this rank.
+void expect_stages_as_one_worker(const std::shared_ptr<Program>& net, const Expected& expected,
+                                 const Communicator& world) {
+  std::vector<parallel::Bundle::Item> inputs;
+  for (const at::Tensor& input : expected.all("input")) inputs.push_back({std::to_string(inputs.size()), input});
+  net->train();  // it is cut, and timed, as it trains
+  parallel::Pipelined model(*net, stages(net, world.size(), world, as_values(expected.all("input"))),
+                            Grid(world, {{"pp", world.size()}}), pipeline::make_schedule("1f1b", world.size(), 1));
+  SCOPED_TRACE(model.to_string());
+  net->eval();
+  const double loss = model.run({.seed = 1}, {inputs}, [](int, const parallel::Bundle& out) { return loss_of(out); });
+  EXPECT_LT(largest_error(at::scalar_tensor(loss, at::kDouble), expected["eval-loss"]), 1e-12);
+  for (const auto& item : net->named_parameters()) {
+    const std::string name = "eval-gradient." + item.key();
+    if (!is_global(item.value()) || !expected.contains(name)) continue;
+    EXPECT_LT(largest_error(whole(item.value().grad()), expected[name]), 1e-12) << item.key();
+  }
+}
+
 /// Tiny models of families of transformers, whose names the environment has; tools/check_deep programs_families.
 TEST(ProgramFamilies, have_the_bits_of_pytorch_and_compute_the_same_in_layouts) {
   const char* names = std::getenv("ADJOIN_TEST_FAMILIES");
@@ -292,6 +313,7 @@ TEST(ProgramFamilies, have_the_bits_of_pytorch_and_compute_the_same_in_layouts) 
         const auto plain = evaluating(file, expected), mine = evaluating(file, expected);
         expect_as_one_worker(mine, expected, grid, found_cuts(*plain, expected, grid, cut), "eval-");
       }
+      expect_stages_as_one_worker(evaluating(file, expected), expected, world);
     });
   }
 }
