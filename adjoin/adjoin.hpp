@@ -136,6 +136,7 @@
 #include "adjoin/plan/step_plan.hpp"
 #include "adjoin/program/program.hpp"
 #include "adjoin/program/save_state.hpp"
+#include "adjoin/program/stages.hpp"
 #include "adjoin/report/run.hpp"
 #include "adjoin/report/watch.hpp"
 #include "adjoin/report/write_report.hpp"

@@ -8,6 +8,7 @@ namespace {
 
 struct ProgramOptions {
   std::string file;
+  std::optional<int64_t> dp, tp;
   bool json = false;
 };
 
@@ -21,6 +22,25 @@ void add_tensors(Report& report, const char* key, const char* names,
     return {{names, tensor.name}, {"type", tensor.type}, {"sizes", tensor.sizes, "[" + joined(tensor.sizes) + "]"}};
   });
   report.text << "\n";
+}
+
+constexpr int64_t kMostOfAxis = 1024;
+
+void add_cuts(Report& report, const ProgramOptions& options) {
+  const int dp = static_cast<int>(options.dp.value_or(1)), tp = static_cast<int>(options.tp.value_or(1));
+  const program::FoundCuts found = program::cuts_of(options.file, dp, tp);
+  Json& place = report.json["layout"];
+  place["dp"] = dp;
+  place["tp"] = tp;
+  place["operation_bytes"] = found.of_operations;
+  place["gradient_bytes"] = found.of_gradients;
+  report.text << "\non dp " << dp << " x tp " << tp << " a rank sends in a step, at the sizes of the example, "
+              << counted(static_cast<int64_t>(found.of_operations), "byte") << " for operations, forward and back, and "
+              << counted(static_cast<int64_t>(found.of_gradients), "byte") << " for the sums of gradients\n\n";
+  report.table(place["cuts"], "ll", found.weights.size(), [&](size_t i) -> Row {
+    const auto& [name, cut] = found.weights[i];
+    return {{"parameter=name", name}, {"cut", cut.empty() ? "whole" : cut}};
+  });
 }
 
 void run_program_command(const ProgramOptions& options) {
@@ -44,6 +64,7 @@ void run_program_command(const ProgramOptions& options) {
     const auto& one = found.operators[i];
     return {{"operator=name", one.name}, {"times=count", one.count}, {"runs on global tensors=runs", one.runs}};
   });
+  if (options.dp || options.tp) add_cuts(report, options);
   report.print();
 }
 
@@ -57,8 +78,13 @@ void add_program(Program& program) {
               [options] { run_program_command(*options); },
               {text("file", options->file, "FILE", "A .pt2 file of adjoin.export_program or torch.export.save",
                     /*is_required=*/true),
+               number("--dp", options->dp, "Tell what training would move whose samples are cut over so many ranks", 1,
+                      kMostOfAxis),
+               number("--tp", options->tp, "Tell where weights would be cut over so many ranks, and what moves then", 1,
+                      kMostOfAxis),
                json_row(options->json,
-                        "an object: file, elements, eval, inputs, outputs, parameters, buffers, shared, operators")});
+                        "an object: file, elements, eval, inputs, outputs, parameters, buffers, shared, operators; "
+                        "layout with --dp or --tp")});
 }
 
 }  // namespace adjoin::cli

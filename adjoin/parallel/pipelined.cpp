@@ -189,11 +189,14 @@ double Pipelined::run(const Step& step, const std::vector<Bundle>& micro_batches
   });
   double sum = 0;
   const auto forward = [&](int stage, int micro_batch, const Bundle& received) {
-    Bundle x = stage == 0 ? input_of(micro_batches[static_cast<size_t>(micro_batch)]) : from_previous_stage(received);
+    const Bundle& given = micro_batches[static_cast<size_t>(micro_batch)];
+    Bundle x = stage == 0 ? input_of(given) : from_previous_stage(received);
     for (size_t child = first_of(stage); child < ends_[static_cast<size_t>(stage)]; ++child) {
-      here_->begin(step, (micro_batch * std::ssize(children_) + static_cast<int64_t>(child)) * kMostDraws);
+      const auto& [name, forward, weights, cost, with_micro_batch, draws_before] = children_[child];
+      const int64_t counted = micro_batch * std::ssize(children_) + static_cast<int64_t>(child);
+      here_->begin(step, draws_before ? micro_batch * kMostDraws + *draws_before : counted * kMostDraws);
       const auto alike = here_->draw_alike();
-      x = children_[child].forward(x);
+      x = with_micro_batch ? with_micro_batch(x, input_of(given)) : forward(x);
     }
     return stage + 1 == schedule_.stages ? x : for_next_stage(x);
   };

@@ -26,10 +26,14 @@ namespace adjoin::parallel {
 struct Child {
   std::string name;  ///< "blocks.3"
   /// From what the child before it returns, and the first one from the micro-batch.
-  std::function<Bundle(const Bundle& input)> forward;
+  std::function<Bundle(const Bundle& input)> forward = {};
   /// Patterns of its weights' names, as those of Cuts; if there are none, "NAME.*". Children may share weights.
   std::vector<std::string> weights = {};
   double cost = 0;  ///< in any unit; if all are 0, it is the number of elements of its weights
+  /// In the place of `forward`, for a child that reads the micro-batch too, which every stage has.
+  std::function<Bundle(const Bundle& input, const Bundle& micro_batch)> with_micro_batch = {};
+  /// How many random operations the module carries out before it: then their numbers do not depend on where children begin.
+  std::optional<int64_t> draws_before = {};
 };
 
 /// The children of a Sequential that is called `name` in its module, "" for the module itself. Each is applied to the first tensor of

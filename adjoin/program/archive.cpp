@@ -30,6 +30,10 @@ bool Archive::contains(const std::string& record) const {
   return reader_->hasRecord(record);
 }
 
+std::vector<std::string> Archive::records() const {
+  return reader_->getAllRecords();
+}
+
 int64_t Archive::bytes_of(const std::string& record) const {
   if (!contains(record)) refuse("there is no record " + record + " in the file");
   try {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace caffe2::serialize {
 class PyTorchStreamReader;
@@ -23,6 +24,7 @@ class Archive {
   Archive& operator=(const Archive&) = delete;
 
   bool contains(const std::string& record) const;
+  std::vector<std::string> records() const;
   std::string text(const std::string& record) const;
   /// The length of a record.
   int64_t bytes_of(const std::string& record) const;

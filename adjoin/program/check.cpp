@@ -10,22 +10,12 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
+#include "adjoin/program/declared.hpp"
 #include "adjoin/program/operators.hpp"
 #include "adjoin/program/run.hpp"
 
 namespace adjoin::program {
 namespace {
-
-/// The sizes of the example; none where the file does not say one of them.
-std::optional<std::vector<int64_t>> example_sizes(const TensorSpec& spec) {
-  std::vector<int64_t> sizes;
-  for (const Size& size : spec.sizes) {
-    if (!size.example) return std::nullopt;
-    require(*size.example >= 0, "a declared size is below zero");
-    sizes.push_back(*size.example);
-  }
-  return sizes;
-}
 
 std::string text_of(at::ScalarType type, at::IntArrayRef sizes) {
   return std::string(c10::toString(type)) + " [" + joined(sizes) + "]";

@@ -42,6 +42,16 @@ TensorSpec tensor_spec(const Json& json) {
   return spec;
 }
 
+std::optional<std::vector<int64_t>> example_sizes(const TensorSpec& spec) {
+  std::vector<int64_t> sizes;
+  for (const Size& size : spec.sizes) {
+    if (!size.example) return std::nullopt;
+    require(*size.example >= 0, "a declared size is below zero");
+    sizes.push_back(*size.example);
+  }
+  return sizes;
+}
+
 std::vector<std::string> size_texts(const TensorSpec& spec) {
   std::vector<std::string> texts;
   for (const Size& size : spec.sizes)

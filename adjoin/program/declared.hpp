@@ -15,6 +15,8 @@ Size size_of(const Json& json);
 
 TensorSpec tensor_spec(const Json& json);
 
+/// The sizes of the example; none where the file does not say one of them.
+std::optional<std::vector<int64_t>> example_sizes(const TensorSpec& spec);
 /// Numbers, and symbols of sizes that may change: "3", "s77".
 std::vector<std::string> size_texts(const TensorSpec& spec);
 /// "Float [3, s77]".

@@ -1,8 +1,12 @@
 #include "adjoin/program/description.hpp"
 
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
 #include <map>
 
 #include "adjoin/nn/rules/operation.hpp"
+#include "adjoin/parallel/automatic.hpp"
 #include "adjoin/program/declared.hpp"
 #include "adjoin/program/program.hpp"
 
@@ -54,6 +58,46 @@ Description describe(const std::string& path) {
   for (const auto& [name, found] : operators) description.operators.push_back(found);
   description.eval_mode = net->eval_mode();
   return description;
+}
+
+FoundCuts cuts_of(const std::string& path, int dp, int tp) {
+  const auto net = load_program(path);
+  std::vector<c10::IValue> values;
+  std::vector<at::Tensor> inputs;
+  parallel::AutomaticOptions options{.weights_over = {"tp"}};
+  for (size_t i = 0; i < net->graph().inputs.size(); ++i) {
+    if (net->graph().inputs[i].kind != GraphInput::Kind::user) continue;
+    const Declared& declared = net->graph().graph.values[static_cast<size_t>(net->graph().graph.inputs[i])];
+    if (declared.tensor) {
+      const auto sizes = example_sizes(*declared.tensor);
+      require(sizes.has_value(), [&] { return path + ": it does not say with which sizes it was exported"; });
+      inputs.push_back(at::zeros(*sizes, declared.tensor->type));
+      values.emplace_back(inputs.back());
+      options.inputs.push_back({dp > 1 ? "samples over dp" : ""});
+    } else {
+      require(declared.number && declared.number->example,
+              [&] { return path + ": it does not say with which numbers it was exported"; });
+      values.emplace_back(*declared.number->example);
+    }
+  }
+  const auto search = [&] {
+    return parallel::CutSearch(
+        parallel::tensors_of(*net), GridShape({{"dp", dp}, {"tp", tp}}), inputs, [&] { net->run(values); }, options);
+  };
+  parallel::CutSearch with_gradients = search();
+  const parallel::Cuts cuts = with_gradients.best();
+  FoundCuts found;
+  found.inputs = cuts.inputs;
+  const double all = with_gradients.cost(cuts).moved;
+  for (const at::Tensor& parameter : net->parameters()) parameter.requires_grad_(false);
+  found.of_operations = search().cost(cuts).moved;
+  found.of_gradients = all - found.of_operations;
+  for (const auto& item : net->named_parameters()) {
+    const auto cut = std::ranges::find_if(
+        cuts.weights, [&](const auto& one) { return parallel::pattern_names(one.first, item.key()); });
+    found.weights.emplace_back(item.key(), cut == cuts.weights.end() ? "" : cut->second);
+  }
+  return found;
 }
 
 }  // namespace adjoin::program

@@ -11,13 +11,6 @@ namespace {
 
 constexpr const char* kFlags[] = {"train", "training", "use_input_stats"};
 
-/// The constant argument of this name, if the operator has one.
-const c10::IValue* constant_of(const Node& node, const char* name) {
-  if (!node.handle) return nullptr;
-  const auto place = place_of(*node.handle, name);
-  if (!place || node.arguments[*place].kind != Argument::Kind::constant) return nullptr;
-  return &node.arguments[*place].constant;
-}
 bool is_true(const c10::IValue* constant) {
   return constant != nullptr && constant->isBool() && constant->toBool();
 }

@@ -51,9 +51,13 @@ bool is_fit(const c10::Type& type, const Argument& argument) {
 
 }  // namespace
 
-at::Tensor number_as_tensor(const c10::IValue& number) {
+at::Tensor as_tensor(const c10::IValue& number) {
   const auto type = number.isInt() ? at::kLong : number.isBool() ? at::kBool : at::kDouble;
-  at::Tensor tensor = at::scalar_tensor(number.toScalar(), type);
+  return at::scalar_tensor(number.toScalar(), type);
+}
+
+at::Tensor number_as_tensor(const c10::IValue& number) {
+  at::Tensor tensor = as_tensor(number);
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
   return tensor;
 }

@@ -4,7 +4,9 @@
 
 namespace adjoin::program {
 
-/// A number as a tensor that does not promote types, as Python passes it: `x + 1` is add.Tensor.
+/// A number as a tensor without dims: Long, Double or Bool.
+at::Tensor as_tensor(const c10::IValue& number);
+/// The same as one that does not promote types, as Python passes it: `x + 1` is add.Tensor.
 at::Tensor number_as_tensor(const c10::IValue& number);
 
 /// Makes of an argument what its operator takes, as Python does: numbers become tensors, a number a list, whole numbers reals. Values

@@ -54,12 +54,13 @@ struct Graph;
 
 struct Node {
   enum class Kind : uint8_t {
-    call,          ///< calls `handle`
-    size,          ///< a size of a tensor; `handle` is only for its name
-    numbers,       ///< `function` of numbers
-    check,         ///< a number that must be true
-    grad_mode,     ///< `body` with gradients recorded or not
-    autocast_mode  ///< `body` under autocast
+    call,           ///< calls `handle`
+    size,           ///< a size of a tensor; `handle` is only for its name
+    numbers,        ///< `function` of numbers
+    check,          ///< a number that must be true
+    grad_mode,      ///< `body` with gradients recorded or not
+    autocast_mode,  ///< `body` under autocast
+    recompute       ///< `body`, again in backward; its arguments are the values that it reads
   };
   Kind kind = Kind::call;
   std::string target;  ///< "aten.add.Tensor"
@@ -73,6 +74,7 @@ struct Node {
   std::shared_ptr<const Graph> body = {};
   bool enabled = true;               ///< of both modes
   at::ScalarType type = at::kFloat;  ///< of autocast
+  size_t activations = 0;            ///< of recompute: the arguments that come before its weights
 
   /// "aten.add.Tensor in encoder.layer.0".
   std::string where() const { return module.empty() ? target : target + " in " + module; }
@@ -80,10 +82,10 @@ struct Node {
 
 /// The nodes in the order in which they run.
 struct Graph {
-  std::vector<Slot> inputs;       ///< kNoSlot: a constant, of which nothing is read
-  std::vector<Argument> outputs;  ///< constants and values
-  std::vector<Node> nodes;
-  std::vector<Declared> values;  ///< of each slot
+  std::vector<Slot> inputs = {};       ///< kNoSlot: a constant, of which nothing is read
+  std::vector<Argument> outputs = {};  ///< constants and values
+  std::vector<Node> nodes = {};
+  std::vector<Declared> values = {};  ///< of each slot
 };
 
 /// What an input of the outermost graph is.

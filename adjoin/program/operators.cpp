@@ -72,4 +72,11 @@ std::optional<size_t> place_of(const c10::OperatorHandle& handle, const char* ar
   return static_cast<size_t>(found - arguments.begin());
 }
 
+const c10::IValue* constant_of(const Node& node, const char* name) {
+  if (!node.handle) return nullptr;
+  const auto place = place_of(*node.handle, name);
+  if (!place || node.arguments[*place].kind != Argument::Kind::constant) return nullptr;
+  return &node.arguments[*place].constant;
+}
+
 }  // namespace adjoin::program

@@ -17,4 +17,7 @@ std::string short_name(const c10::OperatorHandle& handle);
 /// The place of an argument of an operator, by its name; none where it has no such argument.
 std::optional<size_t> place_of(const c10::OperatorHandle& handle, const char* argument);
 
+/// The constant argument of this name, if the node's operator has one.
+const c10::IValue* constant_of(const Node& node, const char* name);
+
 }  // namespace adjoin::program

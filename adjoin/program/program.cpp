@@ -1,30 +1,18 @@
 #include "adjoin/program/program.hpp"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/scalar_tensor.h>
 
 #include <map>
-#include <optional>
+#include <set>
 
 #include "adjoin/base/text.hpp"
 #include "adjoin/program/declared.hpp"
 #include "adjoin/program/evaluation.hpp"
+#include "adjoin/program/fit.hpp"
 #include "adjoin/program/program_parts.hpp"
-#include "adjoin/program/run.hpp"
+#include "adjoin/program/recompute.hpp"
 
 namespace adjoin::program {
-namespace {
-
-/// A graph with the tensors of its weights.
-struct Bound {
-  const OuterGraph* outer = nullptr;
-  const Graph* graph = nullptr;  // `outer`'s, or one made of it
-  std::vector<std::pair<Slot, at::Tensor>> weights = {};
-  std::vector<Slot> user_inputs = {};
-  std::map<std::string, at::Tensor> buffers = {};
-};
-
-}  // namespace
 
 class Program::State {
  public:
@@ -62,36 +50,39 @@ class Program::State {
     return evaluation;
   }
 
-  parallel::Bundle run(const Bound& bound, std::vector<c10::IValue> given) {
-    check_inputs(bound, given);
-    Values values(bound.graph->values.size());
-    const at::Device device = this->device();
-    for (const auto& [slot, tensor] : bound.weights)  // constants do not move with the module
-      values[static_cast<size_t>(slot)] = tensor.device() == device ? tensor : tensor.to(device);
-    for (size_t i = 0; i < given.size(); ++i) values[static_cast<size_t>(bound.user_inputs[i])] = std::move(given[i]);
-    program::run(*bound.graph, values, device);
-    std::vector<parallel::Bundle::Item> items;
-    for (size_t i = 0; i < bound.outer->outputs.size(); ++i) {
-      const GraphOutput& output = bound.outer->outputs[i];
-      const c10::IValue value = output_value(bound.graph->outputs[i], values);
-      if (output.is_buffer) {
-        const at::NoGradGuard no_gradient;
-        require(value.isTensor(), [&] { return parts.path + ": the new value of a buffer is no tensor"; });
-        bound.buffers.at(output.name).copy_(value.toTensor());
-      } else if (value.isTensor()) {
-        items.push_back({output.name, value.toTensor()});
-      } else if (value.isScalar()) {
-        items.push_back({output.name, at::scalar_tensor(value.toScalar(), value.isInt() ? at::kLong : at::kDouble)});
+  void check_inputs(const Bound& bound, const std::vector<c10::IValue>& given) const {
+    require(given.size() == inputs.size(), [&] {
+      std::vector<std::string> names;
+      for (const Input& input : inputs) names.push_back(input.name);
+      return parts.path + ": expected " + counted(static_cast<int64_t>(inputs.size()), "input") + " (" + joined(names) +
+             "), got " + std::to_string(given.size());
+    });
+    std::map<std::string, std::pair<int64_t, std::string>> symbols;  // with the input that has it
+    for (size_t i = 0; i < given.size(); ++i) {
+      const Declared& declared = bound.graph->values[static_cast<size_t>(bound.user_inputs[i])];
+      if (declared.tensor) {
+        check_tensor(declared, given[i], symbols);
+      } else {
+        require(given[i].isInt(), [&] { return about(declared) + "expected a whole number"; });
+        if (declared.number) check_size(declared, "", *declared.number, given[i].toInt(), symbols);
       }
     }
-    return items;
+  }
+
+  void recompute(const std::vector<std::string>& modules) {
+    std::set<Slot> weights;
+    for (const auto& [slot, tensor] : training.weights) weights.insert(slot);
+    again = with_recomputed(parts.training.graph, weights, modules, /*all=*/true);
+    recomputed_modules = modules;
+    training.graph = &again;
   }
 
   const Parts parts;
   Evaluation derived;  // where the file has none
   std::vector<Input> inputs;
   std::vector<std::pair<std::string, std::string>> shared_names;
-  std::vector<std::string> passing_buffers;
+  std::vector<std::string> passing_buffers, recomputed_modules;
+  Graph again;  // the training graph with what is recomputed
 
  private:
   Bound bound(const OuterGraph& outer, const Graph& graph) const {
@@ -142,25 +133,6 @@ class Program::State {
     }
   }
 
-  void check_inputs(const Bound& bound, const std::vector<c10::IValue>& given) const {
-    require(given.size() == inputs.size(), [&] {
-      std::vector<std::string> names;
-      for (const Input& input : inputs) names.push_back(input.name);
-      return parts.path + ": expected " + counted(static_cast<int64_t>(inputs.size()), "input") + " (" + joined(names) +
-             "), got " + std::to_string(given.size());
-    });
-    std::map<std::string, std::pair<int64_t, std::string>> symbols;  // with the input that has it
-    for (size_t i = 0; i < given.size(); ++i) {
-      const Declared& declared = bound.graph->values[static_cast<size_t>(bound.user_inputs[i])];
-      if (declared.tensor) {
-        check_tensor(declared, given[i], symbols);
-      } else {
-        require(given[i].isInt(), [&] { return about(declared) + "expected a whole number"; });
-        if (declared.number) check_size(declared, "", *declared.number, given[i].toInt(), symbols);
-      }
-    }
-  }
-
   std::string about(const Declared& declared) const {
     return parts.path + ": input " + in_quotes(declared.name) + ": ";
   }
@@ -203,21 +175,63 @@ class Program::State {
     });
   }
 
-  /// On which tensors are made: that of the weights.
-  at::Device device() const {
-    return training.weights.empty() ? at::Device(at::kCPU) : training.weights.front().second.device();
-  }
-
   Bound training, evaluation;
   std::string drops_nothing;
   std::map<std::string, std::shared_ptr<torch::nn::Module>> modules_;
 };
 
+at::Device Program::Bound::device() const {
+  return weights.empty() ? at::Device(at::kCPU) : weights.front().second.device();
+}
+
+Values Program::Bound::begin(const std::vector<c10::IValue>& inputs) const {
+  Values values(graph->values.size());
+  const at::Device device = this->device();
+  for (const auto& [slot, tensor] : weights)  // constants do not move with the module
+    values[static_cast<size_t>(slot)] = tensor.device() == device ? tensor : tensor.to(device);
+  for (size_t i = 0; i < inputs.size(); ++i) values[static_cast<size_t>(user_inputs[i])] = inputs[i];
+  return values;
+}
+
+parallel::Bundle Program::Bound::results(const Values& values) const {
+  std::vector<parallel::Bundle::Item> items;
+  for (size_t i = 0; i < outer->outputs.size(); ++i) {
+    const GraphOutput& output = outer->outputs[i];
+    const c10::IValue value = output_value(graph->outputs[i], values);
+    if (output.is_buffer) {
+      const at::NoGradGuard no_gradient;
+      require(value.isTensor(), [&] { return "the new value of the buffer " + output.name + " is no tensor"; });
+      buffers.at(output.name).copy_(value.toTensor());
+    } else if (value.isTensor()) {
+      items.push_back({output.name, value.toTensor()});
+    } else if (value.isScalar()) {
+      items.push_back({output.name, as_tensor(value)});
+    }
+  }
+  return items;
+}
+
 Program::Program(Parts parts) : state_(std::make_unique<State>(std::move(parts), *this)) {}
 Program::~Program() = default;
 
-parallel::Bundle Program::run(std::vector<c10::IValue> inputs) {
-  return state_->run(state_->of_mode(is_training()), std::move(inputs));
+parallel::Bundle Program::run(const std::vector<c10::IValue>& inputs) {
+  const Bound& bound = this->bound(is_training());
+  check(bound, inputs);
+  Values values = bound.begin(inputs);
+  program::run(*bound.graph, values, bound.device());
+  return bound.results(values);
+}
+void Program::recompute(const std::vector<std::string>& modules) {
+  state_->recompute(modules);
+}
+const Program::Bound& Program::bound(bool is_training) const {
+  return state_->of_mode(is_training);
+}
+void Program::check(const Bound& bound, const std::vector<c10::IValue>& inputs) const {
+  state_->check_inputs(bound, inputs);
+}
+const std::vector<std::string>& Program::recomputed_modules() const {
+  return state_->recomputed_modules;
 }
 const std::vector<Program::Input>& Program::inputs() const {
   return state_->inputs;

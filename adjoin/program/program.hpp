@@ -22,6 +22,7 @@ namespace adjoin::program {
 class Program : public torch::nn::Module {
  public:
   struct Parts;
+  struct Bound;
   explicit Program(Parts parts);
   ~Program() override;
 
@@ -34,7 +35,14 @@ class Program : public torch::nn::Module {
   parallel::Bundle forward(const Inputs&... inputs) {
     return run({c10::IValue(inputs)...});
   }
-  parallel::Bundle run(std::vector<c10::IValue> inputs);
+  parallel::Bundle run(const std::vector<c10::IValue>& inputs);
+
+  /// In training, each part of the graph that is of one of these modules of Python, "encoder.layer.*", keeps for backward what it
+  /// reads alone, and backward computes it again, with the same random numbers. A module within another one that is named is a part
+  /// of it. The second call takes the place of the first.
+  /// Throws: InvalidArgument for a pattern that names no module of an operator, for a module that gives several tensors or writes to
+  ///         a value from elsewhere (a norm's statistics)
+  void recompute(const std::vector<std::string>& modules);
 
   struct Input {
     std::string name;
@@ -50,6 +58,10 @@ class Program : public torch::nn::Module {
   /// The graph that runs in training mode.
   const OuterGraph& graph() const;
   const std::string& path() const;
+  /// The graph of a mode with its tensors, and checks of inputs for it. Throws: as run
+  const Bound& bound(bool is_training) const;
+  void check(const Bound& bound, const std::vector<c10::IValue>& inputs) const;
+  const std::vector<std::string>& recomputed_modules() const;
 
  private:
   class State;

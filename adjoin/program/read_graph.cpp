@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <map>
-#include <ranges>
-#include <set>
 #include <utility>
 
+#include "adjoin/program/dataflow.hpp"
 #include "adjoin/program/declared.hpp"
 #include "adjoin/program/fit.hpp"
 #include "adjoin/program/numbers.hpp"
@@ -56,7 +55,7 @@ class Reader {
       }
     }
     for (const Json& output : list(json_, "outputs")) graph_.outputs.push_back(read_argument(output));
-    find_last_uses();
+    find_last_uses(graph_);
     return std::move(graph_);
   }
 
@@ -258,18 +257,6 @@ class Reader {
     const size_t end = begin == text.npos ? text.npos : text.find(',', begin + 1);
     if (end == text.npos || text.starts_with("_empty") || !is_one_line(text)) return "";
     return text.substr(begin + 1, end - begin - 1);
-  }
-
-  void find_last_uses() {
-    std::set<Slot> used;
-    for (const Argument& output : graph_.outputs) used.insert(output.slots.begin(), output.slots.end());
-    for (Node& node : std::views::reverse(graph_.nodes)) {
-      const auto note = [&](Slot slot) {
-        if (slot != kNoSlot && used.insert(slot).second) node.last_used.push_back(slot);
-      };
-      for (const Argument& argument : node.arguments) std::ranges::for_each(argument.slots, note);
-      std::ranges::for_each(node.outputs, note);
-    }
   }
 
   const Json& json_;

@@ -1,11 +1,17 @@
 #include "adjoin/program/run.hpp"
 
+#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/util/ScopeExit.h>
 
+#include <iterator>
+#include <memory>
+#include <mutex>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/autocast_mode.hpp"
+#include "adjoin/movement/recompute.hpp"
 #include "adjoin/program/fit.hpp"
 
 namespace adjoin::program {
@@ -92,6 +98,48 @@ void run_body(const Node& node, torch::jit::Stack& stack, at::Device device) {
   for (const Argument& output : body.outputs) stack.push_back(output_value(output, values));
 }
 
+/// Runs f so that operations on plain tensors, which draw from LibTorch's generator, draw each time what they drew at first.
+template <class F>
+auto drawing_alike(const std::shared_ptr<at::Tensor>& first, at::Device device, const F& f) {
+  at::Generator generator = at::globalContext().defaultGenerator(device);
+  const auto state = [&] {
+    const std::scoped_lock lock(generator.mutex());
+    return generator.get_state();
+  };
+  const auto set = [&](const at::Tensor& to) {
+    const std::scoped_lock lock(generator.mutex());
+    generator.set_state(to);
+  };
+  if (!first->defined()) {
+    *first = state();
+    return f();
+  }
+  const auto back = c10::make_scope_exit([&, now = state()] { set(now); });
+  set(*first);
+  return f();
+}
+
+void run_recomputed(const Node& node, torch::jit::Stack& stack, at::Device device) {
+  Values kept(std::make_move_iterator(stack.begin()), std::make_move_iterator(stack.end()));
+  std::vector<at::Tensor> inputs;
+  std::vector<size_t> places;
+  for (size_t i = 0; i < node.activations; ++i)
+    if (kept[i].isTensor() && kept[i].toTensor().requires_grad()) {
+      inputs.push_back(kept[i].toTensor());
+      places.push_back(i);
+      kept[i] = {};
+    }
+  const auto f = [body = node.body, kept = std::move(kept), places, device,
+                  drawn = std::make_shared<at::Tensor>()](const std::vector<at::Tensor>& given) {
+    Values values(body->values.size());
+    for (size_t i = 0; i < kept.size(); ++i) values[static_cast<size_t>(body->inputs[i])] = kept[i];
+    for (size_t i = 0; i < places.size(); ++i) values[static_cast<size_t>(body->inputs[places[i]])] = given[i];
+    drawing_alike(drawn, device, [&] { run(*body, values, device); });
+    return output_value(body->outputs[0], values).toTensor();
+  };
+  stack.assign({inputs.empty() ? f({}) : recomputed(f, inputs)});
+}
+
 void run_node(const Node& node, torch::jit::Stack& stack, at::Device device) {
   switch (node.kind) {
     case Node::Kind::call:
@@ -109,6 +157,9 @@ void run_node(const Node& node, torch::jit::Stack& stack, at::Device device) {
         return "the program checks its sizes and refuses them: " + (stack[1].isString() ? stack[1].toStringRef() : "");
       });
       stack.clear();
+      break;
+    case Node::Kind::recompute:
+      run_recomputed(node, stack, device);
       break;
     default:
       run_body(node, stack, device);

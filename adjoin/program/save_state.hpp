@@ -1,7 +1,9 @@
 #pragma once
 
 #include <filesystem>
+#include <vector>
 
+#include "adjoin/nn/parameter.hpp"
 #include "adjoin/program/program.hpp"
 
 namespace adjoin::program {
@@ -10,9 +12,14 @@ namespace adjoin::program {
 ///
 ///     model.load_state_dict(safetensors.torch.load_file("trained.safetensors"))
 ///
+/// If the path ends in ".pt2", it is the program's file with these weights instead, in the types that it had, which torch.export.load
+/// and load_program read. The program's own file must still be there.
+///
 /// Of a program that was distributed, all workers of its grid call it; the first one writes.
 /// Throws: IoError where the disk refuses; InvalidArgument for a type that the format lacks
 /// Cost:   an all-gather of each tensor that is cut, one after another; memory of all of them on the first worker
 void save_state(const Program& net, const std::filesystem::path& path);
+/// The same from pieces of its weights and buffers, such as `parallel::Pipelined::parameters` of a program cut into stages.
+void save_state(const Program& net, const std::vector<nn::Parameter>& pieces, const std::filesystem::path& path);
 
 }  // namespace adjoin::program

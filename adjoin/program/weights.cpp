@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 #include <tuple>
@@ -88,29 +89,55 @@ at::Tensor read_one(const Archive& archive, const Place& place) {
   return is_whole ? memory : memory.as_strided(place.sizes, place.strides, end == 0 ? 0 : place.offset).clone();
 }
 
-}  // namespace
-
-std::map<std::string, at::Tensor> read_tensors(const Archive& archive, const std::string& configuration) {
+/// Calls visit(name, place) with each tensor of a configuration.
+template <class Visit>
+void for_each_place(const Archive& archive, const std::string& configuration, const Visit& visit) {
   const std::string folder = configuration.substr(0, configuration.rfind('/') + 1);
   const Json json = Json::parse(archive.text(configuration), nullptr, false);
   if (!json.is_object() || !json.contains("config") || !json["config"].is_object())
     archive.refuse("the record " + configuration + " is not as torch.export writes it");
-  std::map<Place, at::Tensor> read_once;
-  std::map<std::string, at::Tensor> tensors;
   for (const auto& [name, entry] : json["config"].items()) {
     try {
-      const Place place = place_in(entry, folder);
-      at::Tensor& tensor = read_once[place];
-      if (!tensor.defined()) {
-        tensor = read_one(archive, place);
-        if (place.is_parameter) tensor.requires_grad_(place.requires_gradient);
-      }
-      tensors[name] = tensor;
+      visit(name, place_in(entry, folder));
     } catch (const InvalidArgument& error) {
       archive.refuse("the tensor " + in_quotes(name) + ": " + error.what());
     }
   }
+}
+
+}  // namespace
+
+std::map<std::string, at::Tensor> read_tensors(const Archive& archive, const std::string& configuration) {
+  std::map<Place, at::Tensor> read_once;
+  std::map<std::string, at::Tensor> tensors;
+  for_each_place(archive, configuration, [&](const std::string& name, const Place& place) {
+    at::Tensor& tensor = read_once[place];
+    if (!tensor.defined()) {
+      tensor = read_one(archive, place);
+      if (place.is_parameter) tensor.requires_grad_(place.requires_gradient);
+    }
+    tensors[name] = tensor;
+  });
   return tensors;
+}
+
+std::map<std::string, std::string> records_with(const Archive& archive, const std::string& configuration,
+                                                const std::map<std::string, at::Tensor>& tensors) {
+  std::map<std::string, std::string> records;
+  for_each_place(archive, configuration, [&](const std::string& name, const Place& place) {
+    const auto found = tensors.find(name);
+    if (found == tensors.end()) return;
+    require(found->second.sizes() == place.sizes, "the file has other sizes than when it was read");
+    read_one(archive, place);  // its checks
+    const auto record = records.try_emplace(place.record).first;
+    if (record->second.empty()) record->second = archive.text(place.record);
+    const auto elements = static_cast<int64_t>(record->second.size() / c10::elementSize(place.type));
+    if (end_of(place) > 0)
+      at::from_blob(record->second.data(), {elements}, place.type)
+          .as_strided(place.sizes, place.strides, place.offset)
+          .copy_(found->second);
+  });
+  return records;
 }
 
 }  // namespace adjoin::program

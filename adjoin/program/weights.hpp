@@ -13,4 +13,9 @@ namespace adjoin::program {
 /// Cost:   memory of the records, and again of those that are read in pieces
 std::map<std::string, at::Tensor> read_tensors(const Archive& archive, const std::string& configuration);
 
+/// The records of that configuration, in which the tensors of `tensors` have their new values, by the records' names.
+/// Throws: as read_tensors
+std::map<std::string, std::string> records_with(const Archive& archive, const std::string& configuration,
+                                                const std::map<std::string, at::Tensor>& tensors);
+
 }  // namespace adjoin::program

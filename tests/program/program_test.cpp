@@ -9,8 +9,10 @@
 #include "adjoin/parallel/automatic.hpp"
 #include "adjoin/parallel/distribute.hpp"
 #include "adjoin/parallel/optimizer.hpp"
+#include "adjoin/pipeline/schedule.hpp"
 #include "adjoin/program/description.hpp"
 #include "adjoin/program/save_state.hpp"
+#include "adjoin/program/stages.hpp"
 #include "tests/program/cases.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/global_tensors.hpp"
@@ -110,6 +112,19 @@ TEST(LoadProgram, is_described) {
   EXPECT_EQ(sdpa->count, 2);
   EXPECT_EQ(sdpa->runs, "by a rule");
   EXPECT_EQ(describe((cases() / "path-plain.pt2").string()).eval_mode, "none: aten.rand draws random numbers");
+}
+
+TEST(LoadProgram, tells_what_a_layout_would_move) {
+  const std::string file = (cases() / "transformer.pt2").string();
+  const FoundCuts tp = cuts_of(file, 1, 2), dp = cuts_of(file, 2, 1), none = cuts_of(file, 1, 1);
+  EXPECT_EQ(tp.weights.size(), load_program(file)->named_parameters().size());
+  const auto is_cut = [](const auto& one) { return !one.second.empty(); };
+  EXPECT_GT(std::ranges::count_if(tp.weights, is_cut), 4);
+  EXPECT_GT(tp.of_operations, 0);
+  EXPECT_EQ(std::ranges::count_if(dp.weights, is_cut), 0);
+  EXPECT_EQ(dp.inputs, (std::vector<std::string>{"samples over dp", "samples over dp"}));
+  EXPECT_GT(dp.of_gradients, 0);
+  EXPECT_EQ(none.of_operations + none.of_gradients, 0);
 }
 
 TEST(LoadProgram, refuses_inputs_before_anything_runs) {
@@ -259,6 +274,25 @@ std::shared_ptr<Program> evaluating(const std::filesystem::path& file, const Exp
   return net;
 }
 
+/// In stages of a pipeline, in eval mode: the loss and the gradients of the weights of this rank.
+void expect_stages_as_one_worker(const std::shared_ptr<Program>& net, const Expected& expected,
+                                 const Communicator& world) {
+  std::vector<parallel::Bundle::Item> inputs;
+  for (const at::Tensor& input : expected.all("input")) inputs.push_back({std::to_string(inputs.size()), input});
+  net->train();  // it is cut, and timed, as it trains
+  parallel::Pipelined model(*net, stages(net, world.size(), world, as_values(expected.all("input"))),
+                            Grid(world, {{"pp", world.size()}}), pipeline::make_schedule("1f1b", world.size(), 1));
+  SCOPED_TRACE(model.to_string());
+  net->eval();
+  const double loss = model.run({.seed = 1}, {inputs}, [](int, const parallel::Bundle& out) { return loss_of(out); });
+  EXPECT_LT(largest_error(at::scalar_tensor(loss, at::kDouble), expected["eval-loss"]), 1e-12);
+  for (const auto& item : net->named_parameters()) {
+    const std::string name = "eval-gradient." + item.key();
+    if (!is_global(item.value()) || !expected.contains(name)) continue;
+    EXPECT_LT(largest_error(whole(item.value().grad()), expected[name]), 1e-12) << item.key();
+  }
+}
+
 /// Tiny models of families of transformers, whose names the environment has; tools/check_deep programs_families.
 TEST(ProgramFamilies, have_the_bits_of_pytorch_and_compute_the_same_in_layouts) {
   const char* names = std::getenv("ADJOIN_TEST_FAMILIES");
@@ -279,6 +313,7 @@ TEST(ProgramFamilies, have_the_bits_of_pytorch_and_compute_the_same_in_layouts) 
         const auto plain = evaluating(file, expected), mine = evaluating(file, expected);
         expect_as_one_worker(mine, expected, grid, found_cuts(*plain, expected, grid, cut), "eval-");
       }
+      expect_stages_as_one_worker(evaluating(file, expected), expected, world);
     });
   }
 }

@@ -200,8 +200,8 @@ class Digits(unittest.TestCase):
         self.assertEqual((result.returncode, result.stderr), (0, ""), result)
         return json.loads(result.stdout)
 
-    def assert_equals_one_worker(self, ranks, steps=50):
-        options = ["--precision", "fp64", "--steps", str(steps)]
+    def assert_equals_one_worker(self, ranks, *more, steps=50):
+        options = ["--precision", "fp64", "--steps", str(steps), *more]
         expected = self.trained(*options, "--ranks", "1")["losses"]
         self.assertEqual(len(expected), steps)
         for how in ranks:
@@ -241,6 +241,30 @@ class ExportedProgram(Digits):
 
     def test_has_the_losses_of_one_worker(self):
         self.assert_equals_one_worker([{"threads": 3}, {"threads": 4}, {"processes": 2}], steps=10)
+
+    def test_has_the_losses_of_one_worker_in_stages(self):
+        self.assert_equals_one_worker([{"threads": 3}, {"processes": 2}], "--stages", steps=5)
+
+    def test_gives_its_weights_back_to_python_in_both_forms(self):
+        import safetensors.torch
+        import torch
+
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ["new.pt2", "new.safetensors"]:
+                self.trained("--precision", "fp64", "--steps", "3", "--ranks", "2", "--stages", "--out", f"{folder}/{name}")
+            program, before = (torch.export.load(path) for path in [f"{folder}/new.pt2", OF_PROGRAM[-1]])
+            state = safetensors.torch.load_file(f"{folder}/new.safetensors")
+            for key, value in state.items():
+                self.assertTrue(torch.equal(program.state_dict[key], value), key)
+            self.assertFalse(torch.equal(state["1.weight"], before.state_dict["1.weight"]))
+            x = torch.randn(4, 1, 28, 28, dtype=torch.float64)
+            results = []
+            for module in [program.module(), before.module()]:
+                if results:
+                    module.load_state_dict(state)
+                torch.manual_seed(1)
+                results.append(module(x))
+            self.assertTrue(torch.equal(*results))
 
 
 class Sharded(Digits):

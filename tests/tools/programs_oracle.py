@@ -49,8 +49,9 @@ class Mlp(torch.nn.Module):
 
 
 class Block(torch.nn.Module):
-    def __init__(self):
+    def __init__(self, dropout):
         super().__init__()
+        self.drop = torch.nn.Dropout(dropout) if dropout else torch.nn.Identity()
         self.norm1, self.norm2 = torch.nn.LayerNorm(24), torch.nn.LayerNorm(24)
         self.qkv, self.out = torch.nn.Linear(24, 72), torch.nn.Linear(24, 24)
         self.up, self.down = torch.nn.Linear(24, 48), torch.nn.Linear(48, 24)
@@ -60,16 +61,16 @@ class Block(torch.nn.Module):
         q, k, v = (part.view(b, t, 6, 4).transpose(1, 2) for part in self.qkv(self.norm1(x)).chunk(3, -1))
         a = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         x = x + self.out(a.transpose(1, 2).reshape(b, t, e))
-        return x + self.down(torch.nn.functional.silu(self.up(self.norm2(x))))
+        return x + self.drop(self.down(torch.nn.functional.silu(self.up(self.norm2(x)))))
 
 
 class Transformer(torch.nn.Module):
     """With a head that is the table of words, and with positions made of sizes."""
 
-    def __init__(self):
+    def __init__(self, dropout=0.0):
         super().__init__()
         self.words, self.positions = torch.nn.Embedding(20, 24), torch.nn.Embedding(16, 24)
-        self.blocks = torch.nn.ModuleList([Block(), Block()])
+        self.blocks = torch.nn.ModuleList([Block(dropout), Block(dropout)])
         self.head = torch.nn.Linear(24, 20, bias=False)
         self.head.weight = self.words.weight
 
@@ -126,6 +127,7 @@ CASES = {
     "cnn": (Cnn, torch.float64, lambda: (torch.randn(3, 1, 8, 8),), lambda: (torch.randn(5, 1, 8, 8),)),
     "mlp": (Mlp, torch.float32, lambda: (torch.randn(3, 7),), lambda: (torch.randn(6, 7),)),
     "transformer": (Transformer, torch.float64, lambda: ids(3, 7), lambda: ids(4, 9)),
+    "dropping": (lambda: Transformer(0.2), torch.float64, lambda: ids(3, 7), lambda: ids(4, 9)),
     "modes": (Modes, torch.float32, lambda: (torch.randn(3, 6),), lambda: (torch.randn(5, 6),)),
     "path": (Path_, torch.float64, lambda: (torch.randn(3, 6),), lambda: (torch.randn(5, 6),)),
 }

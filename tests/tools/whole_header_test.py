@@ -35,7 +35,7 @@ LEFT_OUT = [  # a folder or headers of it, and why users do not need them
     ("parallel", "arriving_weights cut_layers dim_choices gradient_sums looked_up sharded_pieces shared_order weight_gathers weight_parts weight_units whole_matrices", "parts of weights, distribute, automatic and optimizer"),
     ("plan", "extrapolated_step layouts measured_segments measurements memory_walk planned_samples rounds segment_needs skipped_products step_time "
      "workbench", "parts of plan.hpp and step_plan.hpp"),
-    ("program", "archive check declared description evaluation fit numbers operators program_parts read_graph read_json run weights", "how an exported program is read and run"),
+    ("program", "archive check dataflow declared description evaluation fit numbers operators program_parts read_graph read_json recompute run weights", "how an exported program is read and run"),
     ("report", "chart failures page page_parts pictures planned_memory scale tables", "parts of a report's page"),
     ("store", "checkpoint_folders fail_alike messages on_root one_folder piece_runs read_text state_sums token_cache whole_checkpoint",
      "how files are read and written"),
