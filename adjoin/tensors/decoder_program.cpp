@@ -13,30 +13,33 @@
 
 namespace adjoin::train {
 
-DecoderProgram::DecoderProgram(const Configuration& configuration, LanguageInput input)
-    : LanguageModelling(configuration, std::move(input)), net_(configuration), sequence_(configuration.sequence) {
-  check_reads_texts(net_);
-  require(!net_.batch(), [&] {
-    return net_.path() + ": it takes " + std::to_string(*net_.batch()) +
+DecoderProgram::DecoderProgram(std::shared_ptr<const ProgramNet> net, const Configuration& configuration,
+                               LanguageInput input)
+    : LanguageModelling(configuration, std::move(input)), net_(std::move(net)), sequence_(configuration.sequence) {
+  check_reads_texts(*net_);
+  require(!net_->batch(), [&] {
+    return net_->path() + ": it takes " + std::to_string(*net_->batch()) +
            " texts at once alone, and a batch has as many as documents: export it with this size dynamic";
   });
-  const program::TensorSpec& scores = net_.output();
+  const program::TensorSpec& scores = net_->output();
   require(scores.sizes.size() == 3 && scores.sizes[2].is_fixed && *scores.sizes[2].example >= vocabulary().size(), [&] {
-    return net_.path() + ": its output is " + program::to_string(scores) +
+    return net_->path() + ": its output is " + program::to_string(scores) +
            ", expected scores [texts, tokens, words] of the " + std::to_string(vocabulary().size()) +
            " words of the vocabulary";
   });
 }
 
 std::unique_ptr<Task> DecoderProgram::make(const Configuration& configuration) {
-  const Configuration read = with_length(configuration, ProgramNet(configuration));  // before texts are read
-  return std::make_unique<DecoderProgram>(read, read_language_input(read));
+  auto net = std::make_shared<const ProgramNet>(configuration);  // before texts are read
+  const Configuration read = with_length(configuration, *net);
+  return std::make_unique<DecoderProgram>(std::move(net), read, read_language_input(read));
 }
 
 std::unique_ptr<Task> DecoderProgram::open(const Configuration& configuration, const std::filesystem::path& folder) {
+  auto net = std::make_shared<const ProgramNet>(configuration);
+  const Configuration read = with_length(configuration, *net);
   return std::make_unique<DecoderProgram>(
-      with_length(configuration, ProgramNet(configuration)),
-      LanguageInput{read_vocabulary(folder), {}, {}, text_or_nothing(folder / kTextsFile)});
+      std::move(net), read, LanguageInput{read_vocabulary(folder), {}, {}, text_or_nothing(folder / kTextsFile)});
 }
 
 std::vector<models::Segment> DecoderProgram::segments() const {
@@ -44,7 +47,7 @@ std::vector<models::Segment> DecoderProgram::segments() const {
     const at::Tensor places = input.select(1, 1).flatten().nonzero().squeeze(1);
     return scores.flatten(0, 1).index_select(0, places);
   };
-  return {net_.segment(texts_for(net_), without_padding)};
+  return {net_->segment(texts_for(*net_), without_padding)};
 }
 
 MicroBatch DecoderProgram::micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
@@ -61,7 +64,7 @@ at::Tensor DecoderProgram::loss(const at::Tensor& scores, const MicroBatch& batc
 
 at::Tensor DecoderProgram::input_of(const std::vector<int64_t>& tokens) const {
   const auto length = static_cast<int64_t>(tokens.size());
-  return padded_texts(at::tensor(tokens, at::kLong), {length}, only_length(net_).value_or(length), /*padding=*/0);
+  return padded_texts(at::tensor(tokens, at::kLong), {length}, only_length(*net_).value_or(length), /*padding=*/0);
 }
 
 }  // namespace adjoin::train

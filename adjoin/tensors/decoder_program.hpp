@@ -15,7 +15,7 @@ namespace adjoin::train {
 class DecoderProgram : public LanguageModelling {
  public:
   /// Throws: InvalidArgument in one line for a program with other inputs, or that scores fewer words than the vocabulary has
-  DecoderProgram(const Configuration& configuration, LanguageInput input);
+  DecoderProgram(std::shared_ptr<const ProgramNet> net, const Configuration& configuration, LanguageInput input);
   static std::unique_ptr<Task> make(const Configuration& configuration);
   static std::unique_ptr<Task> open(const Configuration& configuration, const std::filesystem::path& folder);
 
@@ -26,13 +26,13 @@ class DecoderProgram : public LanguageModelling {
   MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
                          Step step) const override;
   at::Tensor loss(const at::Tensor& scores, const MicroBatch& batch, const Grid& grid) const override;
-  std::string description() const override { return net_.description(); }
+  std::string description() const override { return net_->description(); }
 
   /// The input of one text, for a model that writes.
   at::Tensor input_of(const std::vector<int64_t>& tokens) const;
 
  private:
-  ProgramNet net_;
+  std::shared_ptr<const ProgramNet> net_;
   int64_t sequence_;
 };
 

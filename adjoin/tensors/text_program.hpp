@@ -17,21 +17,21 @@ namespace adjoin::train {
 class TextProgram : public TextClassification {
  public:
   /// Throws: InvalidArgument in one line for a program with other inputs, or with scores of another number of classes
-  TextProgram(const Configuration& configuration, TrainingInput input);
+  TextProgram(std::shared_ptr<const ProgramNet> net, const Configuration& configuration, TrainingInput input);
   static std::unique_ptr<Task> make(const Configuration& configuration);
   static std::unique_ptr<Task> open(const Configuration& configuration, const std::filesystem::path& folder);
 
   std::string name() const override { return kProgramTask; }
-  std::optional<int64_t> samples_at_once() const override { return net_.batch(); }
+  std::optional<int64_t> samples_at_once() const override { return net_->batch(); }
   bool is_computed_together() const override { return true; }
   std::vector<models::Segment> segments() const override;
   std::unique_ptr<Task> laid_out(const Configuration&) const override { return nullptr; }
   MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
                          Step step) const override;
-  std::string description() const override { return net_.description(); }
+  std::string description() const override { return net_->description(); }
 
  private:
-  ProgramNet net_;
+  std::shared_ptr<const ProgramNet> net_;
   int64_t padding_;
 };
 

@@ -115,6 +115,29 @@ class Path_(torch.nn.Module):
         return x + y
 
 
+class Texts(torch.nn.Module):
+    """Puts texts into two classes by the mean of what each word is."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.drop, self.head = torch.nn.Embedding(20, 12), torch.nn.Dropout(0.2), torch.nn.Linear(12, 2)
+
+    def forward(self, input_ids, attention_mask):
+        seen = attention_mask.unsqueeze(-1).to(self.head.weight.dtype)
+        return {"rest": seen, "logits": self.head(self.drop((self.words(input_ids) * seen).sum(1) / seen.sum(1)))}
+
+
+class Writer(torch.nn.Module):
+    """Scores bytes by the byte before."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.head = torch.nn.Embedding(300, 12), torch.nn.Linear(12, 300)
+
+    def forward(self, input_ids):
+        return self.head(torch.tanh(self.words(input_ids)))
+
+
 def ids(batch, tokens):
     mask = torch.ones(batch, tokens, dtype=torch.long)
     mask[0, tokens - 2 :] = 0
@@ -127,6 +150,8 @@ CASES = {
     "mlp": (Mlp, torch.float32, lambda: (torch.randn(3, 7),), lambda: (torch.randn(6, 7),)),
     "transformer": (Transformer, torch.float64, lambda: ids(3, 7), lambda: ids(4, 9)),
     "modes": (Modes, torch.float32, lambda: (torch.randn(3, 6),), lambda: (torch.randn(5, 6),)),
+    "texts": (Texts, torch.float64, lambda: ids(3, 7), lambda: ids(4, 9)),
+    "writer": (Writer, torch.float64, lambda: ids(3, 7)[:1], lambda: ids(4, 9)[:1]),
     "path": (Path_, torch.float64, lambda: (torch.randn(3, 6),), lambda: (torch.randn(5, 6),)),
 }
 
