@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t kMostSamples = int64_t{1} << 24;  // of a batch
 
-/// The pieces of a program's weights under Python's names.
+/// The pieces of a program's weights under Python's names. They have their values already: none is initialized.
 class ProgramPieces : public nn::ShardedModule {
  public:
   void add(const std::string& name, const nn::Parameter& parameter) {

@@ -64,6 +64,7 @@ TEST(TensorTask, trains_programs_alike_in_every_layout) {
     if (world.rank() == 0) {
       write_npy_set(place + "/digits/train", {{"x", sines({20, 1, 8, 8})}, {"y", at::arange(20, at::kLong) % 5}});
       write_npy_set(place + "/digits/test", {{"x", sines({7, 1, 8, 8})}, {"y", at::arange(7, at::kLong) % 5}});
+      write_npy_set(place + "/learner", {{"x", sines({25, 6})}, {"y", at::arange(25, at::kLong) % 3}});
       write_npy_set(place + "/numbers", {{"x", sines({25, 6})}, {"y", sines({25, 6}).square()}});
     }
     world.barrier();
@@ -78,7 +79,11 @@ TEST(TensorTask, trains_programs_alike_in_every_layout) {
     of_numbers.data = place + "/numbers";
     of_numbers.loss = TensorLoss::mse;
     of_numbers.microbatches = 2;
-    for (const Configuration& c : {of_digits, of_numbers}) {
+    Configuration of_learner = of_digits;  // which returns its loss
+    of_learner.program = programs + "/learner.pt2";
+    of_learner.data = place + "/learner";
+    of_learner.loss = TensorLoss::none;
+    for (const Configuration& c : {of_digits, of_numbers, of_learner}) {
       validate(c);
       const std::vector<double> expected = results_of_training(c, Communicator());
       EXPECT_GT(std::abs(expected[2] - expected[0]), 1e-3) << "too little has changed for agreement to mean much";

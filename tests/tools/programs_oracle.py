@@ -138,6 +138,17 @@ class Writer(torch.nn.Module):
         return self.head(torch.tanh(self.words(input_ids)))
 
 
+class Learner(torch.nn.Module):
+    """Returns its loss."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.norm, self.outer = torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 3)
+
+    def forward(self, x, labels):
+        return {"loss": torch.nn.functional.cross_entropy(self.outer(torch.tanh(self.norm(self.inner(x)))), labels)}
+
+
 def ids(batch, tokens):
     mask = torch.ones(batch, tokens, dtype=torch.long)
     mask[0, tokens - 2 :] = 0
@@ -152,6 +163,7 @@ CASES = {
     "modes": (Modes, torch.float32, lambda: (torch.randn(3, 6),), lambda: (torch.randn(5, 6),)),
     "texts": (Texts, torch.float64, lambda: ids(3, 7), lambda: ids(4, 9)),
     "writer": (Writer, torch.float64, lambda: ids(3, 7)[:1], lambda: ids(4, 9)[:1]),
+    "learner": (Learner, torch.float64, lambda: (torch.randn(3, 6), torch.tensor([0, 2, 1])), lambda: (torch.randn(4, 6), torch.tensor([1, 1, 0, 2]))),
     "path": (Path_, torch.float64, lambda: (torch.randn(3, 6),), lambda: (torch.randn(5, 6),)),
 }
 
@@ -198,7 +210,7 @@ def write(folder, name):
     model = make().to(dtype)
     example, inputs = as_type(example(), dtype), as_type(inputs(), dtype)
     export_program(model, example, folder / f"{name}.pt2", check=False)
-    shapes = tuple({dim: DYNAMIC for dim in ((0, 1) if x.dtype == torch.long else (0,))} for x in example)
+    shapes = tuple({dim: DYNAMIC for dim in range(2 if x.dtype == torch.long and x.dim() == 2 else 1)} for x in example)
     if name == "modes":
         shapes = {"x": shapes[0]}
     torch.export.save(torch.export.export(model.train(), example, dynamic_shapes=shapes, strict=False), folder / f"{name}-plain.pt2")
