@@ -18,6 +18,7 @@ struct StepOptions {
 
 void run_step(StepOptions& options) {
   options.bench.configuration = options.given->resolve();
+  require(!options.bench.configuration.has_program(), "--program: bench step measures adjoin's own models");
   const train::BenchStepResult result = train::bench_step(options.bench);
   if (!prints()) return;
   Report report{options.json};

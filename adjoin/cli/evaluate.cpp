@@ -41,10 +41,11 @@ void add_evaluate(Program& program) {
       program, program.app, "evaluate", "Measure a model on test texts", [options] { run(*options); },
       {model_row(options->model), step_row(options->step),
        text("--data", options->source.data, "PATH",
-            "Texts, as for adjoin train: their test part, which is what training held out if the model was trained on "
-            "them; all of other texts that have none [those of the training run]"),
+            "Texts, or of a program tensors, as for adjoin train: their test part, which is what training held out if "
+            "the model was trained on "
+            "them; all of others that have none [those of the training run]"),
        text("--test", options->test, "PATH",
-            "File or folder of test texts, instead of --data: all of them, if the folder has no test part"),
+            "File or folder of test texts or tensors, instead of --data: all of them, if the folder has no test part"),
        text("--text-column", options->source.columns.text, "NAME",
             "Name of the column of texts [that of the training run]"),
        text("--label-column", options->source.columns.label, "NAME",
@@ -56,7 +57,7 @@ void add_evaluate(Program& program) {
        number("--batch", options->batch, "Samples computed at once over all ranks; 0: as in the training run", 0),
        json_row(options->json,
                 "object: samples, loss, seconds, texts, and accuracy, classes, f1 of each, macro_f1, "
-                "confusion, or perplexity and bits_per_byte; of a model with experts expert_rows")});
+                "confusion, or perplexity and bits_per_byte, or r2; of a model with experts expert_rows")});
   add_layout_options(*command,
                      {{"dp", &options->ranks.dp},
                       {"ep", &options->ranks.ep},

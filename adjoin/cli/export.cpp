@@ -69,10 +69,11 @@ void add_export(Program& program) {
   auto options = std::make_shared<ExportOptions>();
   add_command(program, program.app, "export",
               "Write a model into a folder that Hugging Face's transformers opens: config.json, safetensors and "
-              "tokenizer",
+              "tokenizer; or the weights of a program as safetensors for Python's load_state_dict",
               [options] { run_export(*options); },
               {model_row(options->request.model), step_row(options->request.step),
-               text("--out", options->request.out, "DIR", "Folder to write, which is not there yet or is empty",
+               text("--out", options->request.out, "DIR",
+                    "Folder to write, which is not there yet or is empty; of a program the safetensors file to write",
                     /*is_required=*/true),
                text("--precision", options->precision, "fp64|fp32|bf16|fp16",
                     "Numbers of the weights in the new folder [those of the model]"),

@@ -88,7 +88,9 @@ void add_generate(Program& program) {
   auto options = std::make_shared<GenerateCommand>();
   train::GenerationRequest& request = options->request;
   CLI::App* command = add_command(
-      program, program.app, "generate", "Continue texts with a decoder", [options] { run_generate(*options); },
+      program, program.app, "generate",
+      "Continue texts with a decoder. A program computes all earlier tokens again for each new one",
+      [options] { run_generate(*options); },
       {text("--model", request.model, "DIR",
             "Output folder of a training run, or a folder of Hugging Face's transformers; its model is a decoder",
             /*is_required=*/true),

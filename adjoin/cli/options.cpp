@@ -172,7 +172,9 @@ Configuration GivenConfiguration::resolve() const {
   const bool is_named = is_given("--preset"), begins = run.empty() && !values.from.empty();
   require(run.empty() || !is_given("--from") || values.resume == "auto",
           "--from begins a new training and --resume continues one: give only one of them");
-  Configuration resolved = begins ? train::begun_from(values.from)
+  const bool is_program = !values.program.empty() && run.empty();
+  Configuration resolved = is_program ? Configuration()
+                           : begins   ? train::begun_from(values.from)
                            : run.empty()
                                ? train::configuration_of(is_named ? values.preset : train::default_preset(values.model))
                                : train::configuration_to_resume(run, values.step);
@@ -181,6 +183,9 @@ Configuration GivenConfiguration::resolve() const {
   for (const Field& field : train::fields()) {
     const CLI::Option* option = command->get_option_no_throw(train::option_of(field.name));
     if (option == nullptr || option->count() == 0) continue;
+    require(!is_program || field.group != "Model" || train::is_for_programs(field), [&] {
+      return train::option_of(field.name) + " is for adjoin's own models, and --program gives the network";
+    });
     std::visit([&](auto member) { member(resolved) = member(values); }, field.member);
     if (!run.empty() && train::resumed_run_keeps(field)) require_unchanged(field, base, resolved);
     if (begins && train::beginning_decides(field)) require_as_begun(field, base, resolved);
@@ -193,6 +198,7 @@ Configuration GivenConfiguration::resolve() const {
   if (!run.empty() && other_stages && !is_given("--chunks")) resolved.chunks = 1;
   resolved = train::with_all_ranks(std::move(resolved));
   resolved.resume = run;
+  if (is_program) resolved.task = train::kProgramTask;
   // A job that was restarted by the same command has already traced its steps.
   if (values.resume == "auto" && train::traced_steps_are_past(resolved)) resolved.trace.clear();
   require(!begins || resolved.context == 0 || resolved.sequence <= resolved.context, [&] {

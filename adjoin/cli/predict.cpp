@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kAtOnce = 64;  // texts
 
-struct PredictRequest : train::ModelUse {
+struct PredictRequest : train::TensorPrediction {
   bool json = false, all = false;
   const CLI::App* command = nullptr;
 };
@@ -60,6 +60,15 @@ void answer(std::span<const train::Prediction> predictions, const PredictRequest
 void run_predict(PredictRequest options, std::span<const std::string> texts) {
   if (options.command->count("--dp") == 0)
     options.ranks.dp = std::max<int64_t>(1, mpi_job_size() / std::max<int64_t>(1, options.ranks.tp));
+  require(options.data.empty() == options.out.empty(), "--data and --out are for tensors: give both or none of them");
+  if (!options.data.empty()) {
+    require(texts.empty(), "--data is given, and texts too");
+    const std::vector<int64_t> shape = train::predict(static_cast<const train::TensorPrediction&>(options));
+    if (prints())
+      write_line(options.json ? json_line({{"out", options.out}, {"shape", shape}})
+                              : options.out + ": [" + joined(shape) + "]");
+    return flush_output();
+  }
   LineReader input(STDIN_FILENO);
   const auto next = [&, rest = texts]() mutable {
     if (texts.empty()) return input.next(kAtOnce);
@@ -78,15 +87,23 @@ void add_predict(Program& program) {
   CLI::App* command = add_command(
       program, program.app, "predict",
       "Print for each text its likeliest class and its probability, separated by a tab; or how many bits a decoder "
-      "needs for a byte of it",
+      "needs for a byte of it; or write what a program makes of tensors",
       [options, &program] { run_predict(*options, program.texts); },
       {model_row(options->model), step_row(options->step),
+       text("--data", options->data, "PATH",
+            "Of a program on tensors: the tensors to predict, as adjoin train reads them, of a folder with a part test "
+            "that; y is not needed"),
+       file("--out", options->out,
+            "File for what the program makes of --data, a row for each sample: NAME.npy, else safetensors with the "
+            "tensor y"),
+       number("--batch", options->batch, "Samples of --data computed at once over all ranks; 0: as in the training run",
+              0),
        flag("--all", options->all,
             "Print after it the other classes with their probabilities, the likeliest first; with --json "
             "probabilities, of each class by its name"),
        json_row(options->json,
                 "object per line: label and probability, or bits_per_byte; of a text that the model does "
-                "not read at once also its tokens and tokens_at_once"),
+                "not read at once also its tokens and tokens_at_once; of --data out and shape"),
        texts("text", program.texts, "TEXT ...",
              "Texts; without any, each line of standard input is one, answered as it comes. A text that begins with "
              "two dashes comes after --")});

@@ -56,7 +56,8 @@ void run_train(const TrainCommand& command) {
 void add_train(Program& program) {
   auto train = std::make_shared<TrainCommand>();
   CLI::App* command =
-      add_command(program, program.app, "train", "Train a classifier of texts, or a decoder that writes them",
+      add_command(program, program.app, "train",
+                  "Train a classifier of texts, a decoder that writes them, or a network that Python exported",
                   [train] { run_train(*train); });
   train->given = add_configuration_options(*command, {"Data", "Model", "Training", "Layout", "Output"});
   add_plan_options(program, *command, train->plan, "Layout");

@@ -65,6 +65,7 @@ void Sampler::seek(Position position) {
 std::vector<int64_t> Sampler::epoch_order(int64_t epoch) const {
   std::vector<int64_t> order(static_cast<size_t>(options_.samples));
   std::iota(order.begin(), order.end(), 0);
+  if (!options_.shuffles) return order;
   SplitMix64 random(options_.seed, static_cast<uint64_t>(epoch));
   shuffle(order, random);
   if (options_.bucket_batches > 0) {  // the smaller last batch stays a random one

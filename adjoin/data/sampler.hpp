@@ -19,9 +19,10 @@ struct SamplerOptions {
   /// If above 0, batches hold samples of about equal length: this number of shuffled batches at a time is sorted by length and
   /// cut again, and the batches are shuffled. Ranks then have the same amount of work.
   int64_t bucket_batches = 0;
+  bool shuffles = true;  ///< otherwise all epochs have the samples in their own order, without buckets
 };
 
-/// Gives the global batches of a training: in every epoch all samples in a new order; the last batch has the smaller rest. The
+/// Gives the global batches of a training: in every epoch all samples, in a new order; the last batch has the smaller rest. The
 /// order depends only on options and epoch, so workers agree on it without communication.
 /// Cost: 8 bytes a sample, and 24 more with buckets and lengths
 class Sampler {

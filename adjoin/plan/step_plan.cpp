@@ -363,6 +363,7 @@ std::vector<RankPlan> StepPlanner::plan(const Configuration& configuration, cons
 }
 
 void check_planned_device(const Configuration& c) {
+  require(!c.has_program(), "--program: steps of a program are not planned yet");
   require(c.device == "cpu",
           [&] { return "--device " + c.device + ": a plan is of the CPU's memory and time, and knows no device yet"; });
 }

@@ -65,7 +65,7 @@ void StateParts::write(const std::filesystem::path& path, const std::atomic<bool
   if (!stops) file.sync();
 }
 
-std::string hash_of(const std::map<std::string, std::vector<nn::Parameter>>& files, const Communicator& workers) {
+std::string hash_of_state(const std::map<std::string, std::vector<nn::Parameter>>& files, const Communicator& workers) {
   std::map<std::string, Metadata> sums;
   for (const auto& [file, pieces] : files) sums.emplace(file, StateParts(pieces, workers, /*copies=*/false).sums());
   return hexadecimal(hash_of_sums(sums));

@@ -41,6 +41,6 @@ class StateParts {
 
 /// The hash of files of these pieces (hash_of_sums), as 16 hexadecimal digits, without writing them. All workers call it; each reads
 /// its share of the numbers once.
-std::string hash_of(const std::map<std::string, std::vector<nn::Parameter>>& files, const Communicator& workers);
+std::string hash_of_state(const std::map<std::string, std::vector<nn::Parameter>>& files, const Communicator& workers);
 
 }  // namespace adjoin::train

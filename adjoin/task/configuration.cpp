@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <type_traits>
 #include <utility>
@@ -32,7 +33,7 @@ constexpr auto at() {
 // clang-format off
 constexpr Field kFields[] = {
     // group, name, member, help, choices, least, most, the only model that has it
-    {"Data", "data", at<&C::data>(), "Training and test texts: a folder with train and test files (.csv, .tsv or .jsonl, also .gz), folders train/CLASS/*.txt and test/CLASS/*.txt, one such file or a folder CLASS/*.txt, of which a tenth is then held out for testing, or \"sample\" for the embedded corpus; for a decoder also a file of paragraphs, a folder of .txt files or of source code, or a folder that adjoin tokenize wrote (required)", ""},
+    {"Data", "data", at<&C::data>(), "Training and test texts: a folder with train and test files (.csv, .tsv or .jsonl, also .gz), folders train/CLASS/*.txt and test/CLASS/*.txt, one such file or a folder CLASS/*.txt, of which a tenth is then held out for testing, or \"sample\" for the embedded corpus; for a decoder also a file of paragraphs, a folder of .txt files or of source code, or a folder that adjoin tokenize wrote. With --program and without --vocab, tensors: x, or by the names of the program's inputs, and y, in train.safetensors and test.safetensors or as NAME.npy in folders train and test, or one such file or folder, of which every tenth sample is then held out for testing (required)", ""},
     {"Data", "test", at<&C::test>(), "File or folder of test texts; without it the test part of a folder that has one, else every tenth text of each class is held out, of a decoder's documents the last 20th", ""},
     {"Data", "text_column", at<&C::text_column>(), "Name of the column of texts; without it \"text\" or \"review\"", ""},
     {"Data", "label_column", at<&C::label_column>(), "Name of the column of labels, words or numbers; without it \"label\" or \"sentiment\"", "", 0, 0, "classifier"},
@@ -40,10 +41,12 @@ constexpr Field kFields[] = {
     {"Data", "vocab", at<&C::vocab>(), "What turns texts into tokens: a WordPiece vocabulary, one piece a line; for a decoder \"bytes\", \"subword\", or the vocab.model of a run or of adjoin tokenize; for either a tokenizer of Hugging Face's transformers, its folder or its tokenizer.json. Without it a vocabulary is learned from the training texts", ""},
     {"Data", "samples", at<&C::samples>(), "Training and test samples to use: a classifier's in a balanced order, a decoder's first sequences; 0: all", "", 0, kMany},
     {"Data", "bucket", at<&C::bucket>(), "Put samples of similar length into one batch, so that ranks have about equal work", ""},
+    {"Data", "shuffle", at<&C::shuffle>(), "Whether each epoch has the training samples in a new order; off: always in that of the data", "on|off"},
 
     {"Data", "validation", at<&C::validation>(), "Fraction of the training samples, below 1, that is held out and evaluated instead of the test samples during training; the weights with the best result on it become the model; 0: none", "", 0, 1},
 
     {"Model", "from", at<&C::from>(), "Folder of a model with which training begins: one of Hugging Face's transformers (config.json, safetensors and tokenizer, of the kind {families}), or of an earlier run. It decides the model and its vocabulary", ""},
+    {"Model", "program", at<&C::program>(), "A network that Python exported (a .pt2 file, which adjoin program shows) instead of one of adjoin's own; it trains from the weights in it. With --vocab it gets the texts of --data as input_ids, and as attention_mask and token_type_ids if it has these inputs; without it --data are tensors", ""},
     {"Model", "preset", at<&C::preset>(), "Sizes and training recipe, a column of the tables below; options that are given override it. Without it: small, or gpt-small for a decoder; with --from: fine-tune, or fine-tune-gpt for a decoder", "tiny|small|bert-base|bert-large|fine-tune|gpt-tiny|gpt-small|gpt2|fine-tune-gpt"},
     {"Model", "model", at<&C::model>(), "What is trained: a classifier of texts, or a decoder, which predicts the next token", "classifier|decoder"},
     {"Model", "vocabulary_size", at<&C::vocabulary_size>(), "Pieces in a vocabulary that is trained on the texts (where --vocab names none)", "", 64, kLarge},
@@ -92,6 +95,7 @@ constexpr Field kFields[] = {
     {"Training", "steps", at<&C::steps>(), "Steps of the whole training, instead of --epochs; 0: those of the epochs", "", 0, kMany},
     {"Training", "max_time", at<&C::max_time>(), "Seconds after which this run takes no further step: it saves, evaluates and ends, and --resume continues it; 0: no limit", "", 0, kMany},
     {"Training", "optimizer", at<&C::optimizer>(), "How weights follow their gradients: AdamW, stochastic gradient descent, or Muon, which makes the updates of matrices orthogonal and leaves vectors, embeddings and the last layer to AdamW", "adamw|sgd|muon"},
+    {"Training", "loss", at<&C::loss>(), "What a --program on tensors learns: cross_entropy of its scores and classes y, mse (mean of squared errors), bce (cross-entropy of two classes, 0 and 1, for each number), or none where it returns the loss itself", "cross_entropy|mse|bce|none"},
     {"Training", "momentum", at<&C::momentum>(), "Momentum of sgd, 0 up to below 1; that of muon is 0.95", "", 0, 1},
     {"Training", "lr", at<&C::lr>(), "Highest learning rate", "", 0, 1e3},
     {"Training", "schedule", at<&C::schedule>(), "How the learning rate falls after the warm-up: along half a cosine, along a line, or not at all", "cosine|linear|constant"},
@@ -267,9 +271,17 @@ bool preset_decides(std::string_view field) {
   return field != names[0] && std::ranges::find(names, field) != names.end();
 }
 
+bool is_for_programs(const Field& field) {
+  static const std::set<std::string_view> of_model{"program", "model", "vocabulary_size", "sequence"};
+  if (field.group == "Model") return of_model.contains(field.name);
+  static const std::set<std::string_view> own{"pp",       "cp",     "ep",     "sp",     "cp_method",
+                                              "pipeline", "chunks", "stages", "halves", "recompute"};
+  return !own.contains(field.name);
+}
+
 bool resumed_run_keeps(const Field& field) {
   if (field.group == "Model") return !field.name.ends_with("dropout") && field.name != "from";
-  return field.name == "vocab" || field.name == "optimizer";
+  return field.name == "vocab" || field.name == "optimizer" || field.name == "loss";
 }
 
 bool concerns(const Field& field, const Configuration& configuration) {

@@ -20,6 +20,11 @@ enum class RateSchedule : uint8_t { cosine, linear, constant };
 enum class Precision : uint8_t { fp64, fp32, bf16, fp16 };  ///< of the forward and backward pass
 enum class Recompute : uint8_t { none, attention, segment };
 enum class SaveMode : uint8_t { background, wait };
+enum class SampleOrder : uint8_t { on, off };                       ///< whether the samples are shuffled
+enum class TensorLoss : uint8_t { cross_entropy, mse, bce, none };  ///< of tensors; none: the program returns it
+
+/// The name of the task of a network that Python exported.
+inline constexpr const char* kProgramTask = "program";
 
 /// The options of a model, as a run has them by default.
 struct ModelOptions : models::TransformerOptions {
@@ -39,9 +44,11 @@ struct Configuration : ModelOptions, WorkerOptions {
   std::string vocab{};
   int64_t samples = 0;
   bool bucket = true;
+  SampleOrder shuffle = SampleOrder::on;
   double validation = 0;
 
   std::string from{};
+  std::string program{};
   std::string preset = "small";
   ModelKind model = ModelKind::classifier;
   int64_t vocabulary_size = 8000;
@@ -57,6 +64,7 @@ struct Configuration : ModelOptions, WorkerOptions {
   double max_time = 0;
   OptimizerRule optimizer = OptimizerRule::adamw;
   double momentum = 0.9;
+  TensorLoss loss = TensorLoss::cross_entropy;
   double lr = 1e-3;
   RateSchedule schedule = RateSchedule::cosine;
   double warmup = 0.1;
@@ -88,9 +96,12 @@ struct Configuration : ModelOptions, WorkerOptions {
   std::string trace{};
 
   /// The name of a task of one's own, by which a run's folder says that the program `adjoin` does not know its task; "": the
-  /// task that `model` names. No option: make_task sets it.
+  /// task that `model` names. kProgramTask is one that it knows. No option: make_task sets it.
   std::string task{};
 
+  bool has_program() const { return !program.empty(); }
+  /// Whether its data are tensors, not texts.
+  bool is_of_tensors() const { return has_program() && vocab.empty(); }
   bool is_decoder() const { return model == ModelKind::decoder; }
   bool operator==(const Configuration&) const = default;
 };
@@ -170,6 +181,9 @@ bool resumed_run_keeps(const Field& field);
 /// Whether a field says something about a run. Those of texts and of their models say nothing about a task of one's own, unless
 /// its program set them.
 bool concerns(const Field& field, const Configuration& configuration);
+
+/// Whether a field says something about an exported program.
+bool is_for_programs(const Field& field);
 
 /// Whether the model with which training begins decides this field.
 bool beginning_decides(const Field& field);

@@ -144,10 +144,33 @@ void check_model(const Configuration& c) {
   });
 }
 
+/// Checks what an exported program requires, and refuses what means nothing for it.
+void check_program(const Configuration& c) {
+  static const C defaults;
+  for (const Field& field : fields())
+    require(is_for_programs(field) || text_of(field, c) == text_of(field, defaults), [&] {
+      return option_of(field.name) + " " + text_of(field, c) +
+             (field.group == "Layout" ? ": a program is not laid out so yet; --dp, --tp and --zero are for it"
+                                      : " is for adjoin's own models, and --program gives the network");
+    });
+  require(c.optimizer != OptimizerRule::muon,
+          "--optimizer muon: which weights of a program are matrices of layers is not known");
+  const std::vector<std::string_view> of_texts{"text_column", "label_column",    "class_weights",
+                                               "model",       "vocabulary_size", "sequence"};
+  for (const std::string_view name : of_texts)
+    require(!c.is_of_tensors() || text_of(name, c) == text_of(name, defaults),
+            [&] { return option_of(name) + " is for texts, which --program reads with --vocab"; });
+  for (const char* name : {"label_column", "class_weights"})
+    require(!c.is_decoder() || text_of(name, c).empty(),
+            [&] { return option_of(name) + " is for a classifier, and --model is decoder"; });
+}
+
 }  // namespace
 
 void validate(const Configuration& c) {
   for (const Field& field : fields()) check_field(field, c);
+  require(c.is_of_tensors() || c.loss == C().loss, "--loss is for --program on tensors");
+  if (c.has_program()) check_program(c);
   validate(grid_sizes(c));
   for (const char* name : {"dropout", "attention_dropout", "embedding_dropout", "classifier_dropout", "token_dropout",
                            "momentum", "validation"}) {
@@ -172,11 +195,11 @@ void validate(const Configuration& c) {
   traced_steps(c);          // throws for an invalid range
   listed_class_weights(c);  // likewise for what is no list
   check_experts(c);
-  if (c.task.empty()) check_model(c);
+  if (c.task.empty() && !c.has_program()) check_model(c);
 }
 
 void check_known(const Configuration& configuration, const std::string& where) {
-  require(configuration.task.empty(), [&] {
+  require(configuration.task.empty() || configuration.task == kProgramTask, [&] {
     return where + ": is of the task \"" + configuration.task +
            "\" of another program, which alone can continue, evaluate and use it (train::train, train::evaluate, "
            "train::predict); adjoin report, watch and checkpoint read its runs";

@@ -43,10 +43,11 @@ Configuration with_absolute_paths(Configuration c) {
   const auto make_absolute = [](std::string& path, std::initializer_list<std::string_view> words) {
     if (!path.empty() && std::ranges::find(words, path) == words.end()) path = std::filesystem::absolute(path).string();
   };
-  if (!c.task.empty()) return c;
+  if (!c.task.empty() && !c.has_program()) return c;
   for (std::string* texts : {&c.data, &c.test}) make_absolute(*texts, {"sample"});
   make_absolute(c.vocab, {"bytes", "subword"});
   make_absolute(c.from, {});
+  make_absolute(c.program, {});
   return c;
 }
 

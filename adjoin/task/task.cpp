@@ -43,9 +43,12 @@ models::Model described_model(const Task& task) {
 MicroBatch micro_batch_of(const Task& task, data::Part part, std::span<const int64_t> samples, Step step,
                           const at::TensorOptions& tensor, const Grid& grid, int number, int count) {
   const Communicator &cp = grid.axis("cp"), &parts = batch_ranks(grid);
-  const data::BatchPart mine = data::part_of(std::ssize(samples), parts.rank(), parts.size());
+  const data::BatchPart all{0, std::ssize(samples)};
+  const data::BatchPart mine = task.is_computed_together()
+                                   ? data::part_of(data::part_of(all, number, count), parts.rank(), parts.size())
+                                   : data::part_of(data::part_of(all, parts.rank(), parts.size()), number, count);
   step.loss_share_is_per_token = task.output_is_per_token();
-  MicroBatch batch = task.micro_batch(part, samples, data::part_of(mine, number, count), step);
+  MicroBatch batch = task.micro_batch(part, samples, mine, step);
   for (at::Tensor* x : {&batch.input, &batch.target})
     if (x->defined() && x->is_floating_point()) *x = x->to(c10::typeMetaToScalarType(tensor.dtype()));
   if (cp.size() > 1) share_rows(batch, task, cp);

@@ -69,6 +69,12 @@ class Task {
   virtual int64_t size(data::Part part) const = 0;
   virtual std::vector<int64_t> lengths(data::Part) const { return {}; }
 
+  /// The only number of samples that the model takes at once, if it takes no others.
+  virtual std::optional<int64_t> samples_at_once() const { return std::nullopt; }
+  /// Whether the micro-batches of all ranks are together one batch of the model. They are then samples of the global batch that follow
+  /// one another; else each rank divides its own part.
+  virtual bool is_computed_together() const { return false; }
+
   /// The model's segments, in order. Each rank makes those of its own stage, on a grid {dp, ep, cp, tp}.
   virtual std::vector<models::Segment> segments() const = 0;
   /// The same task for a configuration that differs only in its layout, without reading data again; null if the task must be

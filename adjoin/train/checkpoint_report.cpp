@@ -42,7 +42,7 @@ void check(const CheckpointFolder& checkpoint, bool verifies) {
   if (run.validations.best_loss) check_file(folder / kBestFile, name, verifies);
 }
 
-std::string hash_of(const fs::path& checkpoint) {
+std::string hash_of_checkpoint(const fs::path& checkpoint) {
   std::map<std::string, Metadata> sums;
   for (const char* file : {kWeightsFile, kMomentsFile}) {
     const SafetensorsFile stored(checkpoint / file);
@@ -68,7 +68,7 @@ std::vector<CheckpointReport> report_checkpoints(const fs::path& run, bool verif
     try {
       report.layout = layout_text(read_configuration(checkpoint.path / "config.json"));
       check(checkpoint, verifies);
-      report.hash = hash_of(checkpoint.path);
+      report.hash = hash_of_checkpoint(checkpoint.path);
     } catch (const InvalidArgument& error) {
       report.damage = error.what();
     }

@@ -9,6 +9,7 @@
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/comm/values.hpp"
 #include "adjoin/store/messages.hpp"
+#include "adjoin/tensors/tensor_task.hpp"
 #include "adjoin/texts/measured_texts.hpp"
 #include "adjoin/texts/trained_texts.hpp"
 #include "adjoin/train/flight_records.hpp"
@@ -59,7 +60,11 @@ EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make)
   stages_of(configuration, saved.task->segments());  // throws for too many
   check_workers(configuration);
   EvaluationResult result;
-  if (!make) {
+  if (saved.configuration.is_of_tensors()) {
+    const TextSource source = measured_tensors(options.source, options.test, saved.configuration);
+    saved.task->read_test(source);
+    result.texts = source.data;
+  } else if (!make) {
     const MeasuredTexts texts = measured_texts(
         options.source, options.test, {saved.configuration, options.model, content_of_file(*saved.task, kTextsFile)});
     saved.task->read_test(texts.source);

@@ -1,6 +1,7 @@
 #include "adjoin/train/export_model.hpp"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/isfinite.h>
 
 #include <algorithm>
@@ -14,12 +15,16 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/hugging_face/export_tokenizer.hpp"
 #include "adjoin/hugging_face/pretrained.hpp"
+#include "adjoin/parallel/distribute.hpp"
+#include "adjoin/program/program.hpp"
+#include "adjoin/program/save_state.hpp"
 #include "adjoin/store/checkpoint.hpp"
 #include "adjoin/store/output_file.hpp"
 #include "adjoin/store/read_piece.hpp"
 #include "adjoin/store/state_sums.hpp"
 #include "adjoin/task/precision.hpp"
 #include "adjoin/task/transformer_options.hpp"
+#include "adjoin/tensors/program_segment.hpp"
 #include "adjoin/texts/language_modelling.hpp"
 #include "adjoin/texts/reviews_input.hpp"
 #include "adjoin/texts/text_classification.hpp"
@@ -188,14 +193,32 @@ void publish(const fs::path& fresh, const fs::path& out) {
   fs::remove(fresh);
 }
 
+/// Writes the weights of a run as the state_dict of the module in Python.
+ExportResult export_program_state(const SavedModel& saved, const ExportRequest& request) {
+  require(!request.precision && request.shard_bytes == 0,
+          "--precision and --shard-size are for models of transformers, and this one is a program");
+  const auto net = program::load_program(saved.configuration.program);
+  const std::map<std::string, StackedTensor> sources = saved.folder->weights();
+  const at::NoGradGuard no_gradient;
+  ExportResult result{.architecture = saved.configuration.program, .files = 1, .has_tokenizer = true};
+  for (const parallel::NamedTensor& tensor : parallel::tensors_of(*net)) {
+    at::Tensor(tensor.tensor).copy_(read(sources.at(std::string(kProgramPart) + "." + tensor.name)));
+    ++result.tensors;
+    result.bytes += static_cast<int64_t>(tensor.tensor.nbytes());
+  }
+  program::save_state(*net, request.out);
+  return result;
+}
+
 }  // namespace
 
 ExportResult export_model(const ExportRequest& request) {
   const fs::path out = without_last_slash(request.out);
   fs::path fresh = out;
   fresh += ".adjoin-new";
-  check_place(out);
   const SavedModel saved = open_model({request.model, request.step});
+  if (saved.configuration.has_program()) return export_program_state(saved, request);
+  check_place(out);
   const Family& family = family_for(saved);
   const std::map<std::string, StackedTensor> sources = saved.folder->weights();
   const auto shards = shards_of(exported_tensors(family, saved, sources, request.precision), request.shard_bytes);

@@ -7,10 +7,13 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/models/generate.hpp"
+#include "adjoin/models/sampling.hpp"
 #include "adjoin/task/transformer_options.hpp"
+#include "adjoin/tensors/decoder_program.hpp"
 #include "adjoin/texts/language_modelling.hpp"
 #include "adjoin/train/saved_model.hpp"
 #include "adjoin/train/stages.hpp"
+#include "adjoin/train/trainer.hpp"
 #include "adjoin/train/workers.hpp"
 
 namespace adjoin::train {
@@ -69,6 +72,35 @@ std::vector<models::Tokens> encoded(std::span<const std::string> texts, size_t b
   return prompts;
 }
 
+using Encoded = std::vector<models::Tokens>;
+
+/// Writes texts by a program, which keeps no keys and values: each token computes all before it again.
+Encoded written_by_program(const Trainer& trainer, const DecoderProgram& task, const Encoded& prompts,
+                           const models::GenerateOptions& options, int64_t context,
+                           const std::function<void(size_t, int64_t)>& each) {
+  constexpr int64_t kTokensUnlessAsked = 100;
+  Encoded written;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    models::Tokens tokens = prompts[i];
+    models::Tokens& ours = written.emplace_back();
+    const int64_t most = options.tokens.value_or(std::min(kTokensUnlessAsked, context - std::ssize(tokens)));
+    while (std::ssize(ours) < most) {
+      MicroBatch batch;
+      batch.input = task.input_of(tokens).to(trainer.tensor().device());
+      const at::Tensor scores = trainer.output(batch)[std::ssize(tokens) - 1].narrow(0, 0, options.pieces);
+      std::optional<models::Sampling> sampling = options.sampling;
+      if (sampling) sampling->sequence += static_cast<int64_t>(i);
+      const int64_t token =
+          sampling ? models::drawn_word(scores, *sampling, std::ssize(tokens)) : models::likeliest_word(scores);
+      if (std::ranges::find(options.ends, token) != options.ends.end()) break;
+      tokens.push_back(token);
+      ours.push_back(token);
+      each(i, token);
+    }
+  }
+  return written;
+}
+
 }  // namespace
 
 void generate(const GenerationRequest& request, const Readers& readers) {
@@ -82,15 +114,23 @@ void generate(const GenerationRequest& request, const Readers& readers) {
   const int64_t context = context_of(saved.configuration);
   const std::vector<models::Tokens> first = encoded(request.prompts, 0, request, vocabulary, context);
   const Configuration configuration = configured(saved, request);
+  const auto* program = dynamic_cast<const DecoderProgram*>(task);
   const models::TransformerOptions sizes = transformer_options(configuration, vocabulary.size());
-  const Stages stages = stages_of(configuration, models::decoder(sizes, configuration.tied_scores));
+  const Stages stages =
+      stages_of(configuration, program ? task->segments() : models::decoder(sizes, configuration.tied_scores));
   models::GenerateOptions options{
       .tokens = request.tokens, .sampling = request.sampling, .ends = vocabulary.ends(), .pieces = vocabulary.size()};
   run_workers(configuration, [&](const Communicator& world) {
     const Grid grid(world, request.ranks.shape());
     const at::TensorOptions tensor = tensor_options(configuration, world);
-    const models::Model model = model_here(stages, grid, tensor);
-    saved.folder->read_weights(world, parameters_of(stages, model, grid, tensor));
+    std::optional<Trainer> trainer;
+    std::optional<models::Model> model;
+    if (program) {
+      trainer.emplace(load_trainer(saved, configuration, world));
+    } else {
+      model = model_here(stages, grid, tensor);
+      saved.folder->read_weights(world, parameters_of(stages, *model, grid, tensor));
+    }
     const bool is_lone = first.size() == 1 && readers.piece && world.rank() == 0;
     WholeCharacters characters(is_lone ? readers.piece : nullptr);
     if (is_lone) characters.add(request.prompts.front());
@@ -102,7 +142,8 @@ void generate(const GenerationRequest& request, const Readers& readers) {
         const std::vector<models::Tokens> now(part.begin(), part.end());
         models::GenerateOptions of_these = options;
         if (of_these.sampling) of_these.sampling->sequence = static_cast<int64_t>(before + begin);
-        const auto written = models::generate(model, sizes, now, of_these, add, grid.axis("pp"));
+        const auto written = trainer ? written_by_program(*trainer, *program, now, of_these, context, add)
+                                     : models::generate(*model, sizes, now, of_these, add, grid.axis("pp"));
         for (size_t i = 0; readers.whole && world.rank() == 0 && i < now.size(); ++i) {
           WrittenText text{texts[begin + i], "", std::ssize(written[i])};
           for (const int64_t token : written[i]) text.continuation += vocabulary.bytes_of(token);

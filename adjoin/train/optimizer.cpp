@@ -53,7 +53,7 @@ parallel::Optimizer make_optimizer(const Configuration& configuration, std::span
            .clip = configuration.clip,
            .zero = zero_of_updates(configuration),
            .sums_in_backward = sums_in_backward(configuration, segments),
-           .weights_arrive_later = true,
+           .weights_arrive_later = !configuration.has_program(),  // which reads pieces, past LibTorch's operations
            .workers = workers}};
 }
 

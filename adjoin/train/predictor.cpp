@@ -1,6 +1,10 @@
 #include "adjoin/train/predictor.hpp"
 
+#include <ATen/ops/cat.h>
+
+#include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
@@ -9,7 +13,10 @@
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/comm/values.hpp"
 #include "adjoin/data/sampler.hpp"
-#include "adjoin/task/precision.hpp"
+#include "adjoin/movement/move.hpp"
+#include "adjoin/store/npy.hpp"
+#include "adjoin/store/safetensors.hpp"
+#include "adjoin/tensors/tensor_task.hpp"
 #include "adjoin/train/saved_model.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "adjoin/train/workers.hpp"
@@ -87,6 +94,29 @@ void converse(const SavedModel& saved, const Configuration& configuration, const
   }
 }
 
+/// The rows of all ranks along dp, on each of them.
+at::Tensor rows_of_all(const at::Tensor& mine, const Grid& grid) {
+  std::vector<int64_t> shape = mine.sizes().vec(), begins;
+  shape[0] = 0;
+  for (const int64_t rows : numbers_of_all(mine.size(0), grid.axis("dp"))) {
+    begins.push_back(shape[0]);
+    shape[0] += rows;
+  }
+  if (begins.size() == 1) return mine;
+  const Layout cut(grid.shape(), shape, {{Split::at(begins, shape[0], 0), {"dp"}}});
+  return move(mine.contiguous(), cut, Layout(grid.shape(), shape), grid);
+}
+
+void write_tensor(const std::filesystem::path& path, const at::Tensor& y) {
+  std::filesystem::path unfinished = path;
+  unfinished += ".adjoin-new";
+  make_safetensors(unfinished, {{"y", y.scalar_type(), y.sizes().vec()}});
+  SafetensorsFilling file(unfinished);
+  file.write("y", 0, y.contiguous().const_data_ptr(), y.numel());
+  file.sync();
+  publish_file(unfinished, path);
+}
+
 }  // namespace
 
 void predict(const ModelUse& options, const Conversation& conversation, const TaskMaker& make) {
@@ -98,6 +128,32 @@ void predict(const ModelUse& options, const Conversation& conversation, const Ta
     converse(saved, configuration, conversation, world, world.rank() == 0 ? trouble : of_others);
   });
   if (trouble) std::rethrow_exception(trouble);
+}
+
+std::vector<int64_t> predict(const TensorPrediction& options) {
+  const SavedModel saved = open_model({options.model, options.step});
+  auto* task = dynamic_cast<TensorTask*>(saved.task.get());
+  require(task != nullptr, [&] { return "--data: the model in " + options.model + " reads texts"; });
+  task->take(read_test_tensors(options.data));
+  const Configuration configuration = configured(saved, options);
+  const int64_t at_once = task->samples_at_once().value_or(options.batch > 0 ? options.batch : configuration.batch);
+  std::vector<int64_t> samples(static_cast<size_t>(task->size(data::Part::test)));
+  std::iota(samples.begin(), samples.end(), int64_t{0});
+  std::vector<at::Tensor> outputs;
+  run_workers(configuration, [&](const Communicator& world) {
+    const Trainer trainer = load_trainer(saved, configuration, world);
+    for (size_t begin = 0; begin < samples.size(); begin += static_cast<size_t>(at_once)) {
+      const std::span now =
+          std::span(samples).subspan(begin, std::min(static_cast<size_t>(at_once), samples.size() - begin));
+      const MicroBatch batch = micro_batch_of(*task, data::Part::test, now, {}, trainer.tensor(), trainer.grid());
+      const at::Tensor all = rows_of_all(trainer.output(batch), trainer.grid());
+      if (is_first_of_process(world)) outputs.push_back(all.cpu());
+    }
+  });
+  const at::Tensor y = at::cat(outputs);
+  if (mpi_job_rank() == 0)
+    std::filesystem::path(options.out).extension() == ".npy" ? write_npy(options.out, y) : write_tensor(options.out, y);
+  return y.sizes().vec();
 }
 
 }  // namespace adjoin::train

@@ -24,4 +24,15 @@ struct Conversation {
 ///         answers to the texts before it
 void predict(const ModelUse& options, const Conversation& conversation, const TaskMaker& make = {});
 
+/// The options of a prediction of tensors.
+struct TensorPrediction : ModelUse {
+  std::string data;   ///< tensors, as training reads them, of which only the program's inputs are needed
+  std::string out;    ///< a file to write: NAME.npy, or any other as safetensors with one tensor, "y"
+  int64_t batch = 0;  ///< samples computed at once over all ranks; 0: as in the training run
+};
+
+/// Writes what a program that was trained on tensors makes of others, one row for each sample; returns its shape.
+/// Throws: InvalidArgument as open_model, and where the program does not take the tensors; IoError
+std::vector<int64_t> predict(const TensorPrediction& options);
+
 }  // namespace adjoin::train

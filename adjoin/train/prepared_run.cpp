@@ -49,6 +49,7 @@ void say_plan(const Configuration& c, const Task& task) {
 
 Configuration completed(Configuration c, const TaskMaker& make) {
   if (make && c.task.empty()) c.task = kOwnTask;
+  if (c.has_program()) c.task = kProgramTask;
   c.resume = run_to_resume(c.resume, c.out);
   require(c.step == 0 || !c.resume.empty(),
           "--step chooses a checkpoint of the run in --resume, so --resume is needed");

@@ -28,8 +28,9 @@ std::string run_to_resume(const std::string& resume, const std::string& out) {
 }
 
 std::string way_to_resume(const std::string& folder, const std::string& task) {
-  return task.empty() ? "adjoin train --resume " + folder
-                      : "the program of its task, with resume = \"" + folder + "\" (or \"auto\")";
+  return task.empty() || task == kProgramTask
+             ? "adjoin train --resume " + folder
+             : "the program of its task, with resume = \"" + folder + "\" (or \"auto\")";
 }
 
 bool resumes_in_place(const Configuration& configuration) {

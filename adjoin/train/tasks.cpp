@@ -5,9 +5,13 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/data/tokenizer/text_vocabulary.hpp"
 #include "adjoin/data/tokenizer/wordpiece.hpp"
+#include "adjoin/tensors/decoder_program.hpp"
+#include "adjoin/tensors/tensor_task.hpp"
+#include "adjoin/tensors/text_program.hpp"
 #include "adjoin/texts/language_modelling.hpp"
 #include "adjoin/texts/text_classification.hpp"
 #include "adjoin/texts/trained_texts.hpp"
+#include "adjoin/train/training_order.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -17,6 +21,9 @@ const TaskKind kKinds[] = {
     {ModelKind::classifier, TextClassification::make, TextClassification::open},
     {ModelKind::decoder, LanguageModelling::make, LanguageModelling::open},
 };
+const TaskKind kTensorPrograms{ModelKind::classifier, TensorTask::make, TensorTask::open};
+const TaskKind kDecoderPrograms{ModelKind::decoder, DecoderProgram::make, DecoderProgram::open};
+const TaskKind kTextPrograms{ModelKind::classifier, TextProgram::make, TextProgram::open};
 
 }  // namespace
 
@@ -32,11 +39,16 @@ std::unique_ptr<Task> make_task(Configuration& configuration, const TaskMaker& m
   configuration.task = task->name();
   if (make) validate(configuration);  // as the task that it is
   check_rows(configuration, *task);
+  if (configuration.has_program()) check_batches(configuration, *task);
   return task;
 }
 
 const TaskKind& task_kind(const Configuration& configuration) {
   check_known(configuration, "the configuration");
+  if (configuration.has_program())
+    return configuration.is_of_tensors() ? kTensorPrograms
+           : configuration.is_decoder()  ? kDecoderPrograms
+                                         : kTextPrograms;
   return *std::ranges::find(kKinds, configuration.model, &TaskKind::model);
 }
 

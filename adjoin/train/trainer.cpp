@@ -58,12 +58,13 @@ Trainer::Trainer(const Configuration& configuration, const Task& task, const Com
       model_(
           model_here(stages_, grid_, tensor_, sharding_of(configuration), static_cast<uint64_t>(configuration.seed))),
       parameters_(parameters_of(stages_, model_, grid_, tensor_, sharding_of(configuration))),
-      checks_gradients_(configuration.check_gradients) {
+      checks_gradients_(configuration.check_gradients && !configuration.has_program()) {
   for (const models::Segment& segment : stages_.segments)
     slice_names_.push_back({"forward " + segment.name, "backward " + segment.name});
 }
 
 void Trainer::initialize() {
+  if (configuration_.has_program()) return;  // its file has the weights
   nn::initialize(parameters_, static_cast<uint64_t>(configuration_.seed));
   if (shards_weights(configuration_)) return;  // those of a plain module are already the same as one rank's
   for (const nn::Parameter& parameter : parameters_)

@@ -28,6 +28,7 @@ std::vector<models::Segment> segments_of(const Configuration& configuration, con
 /// How ranks keep weights of which others hold copies.
 inline models::Sharding sharding_of(const Configuration& configuration) {
   using models::Sharding;
+  if (configuration.has_program()) return Sharding::none;  // its segment shards its weights itself
   constexpr Sharding kStages[] = {Sharding::rows_of_gradients, Sharding::tables, Sharding::tables, Sharding::all};
   return kStages[configuration.zero];
 }

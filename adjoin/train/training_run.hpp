@@ -52,7 +52,7 @@ class TrainingRun {
   /// Of weights and moments; "" if --hash-every does not ask for it now. All workers call it.
   std::string hash_if_due() {
     if (configuration_.hash_every == 0 || state_.step % configuration_.hash_every != 0) return "";
-    return hash_of({{kWeightsFile, parameters()}, {kMomentsFile, trainer_.optimizer().moments()}}, world_);
+    return hash_of_state({{kWeightsFile, parameters()}, {kMomentsFile, trainer_.optimizer().moments()}}, world_);
   }
   void evaluate_and_record();
   /// Whether the time limit of this start is reached, by the clock of rank 0.

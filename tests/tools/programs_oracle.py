@@ -116,6 +116,40 @@ class Path_(torch.nn.Module):
         return x + y
 
 
+class Texts(torch.nn.Module):
+    """Puts texts into two classes by the mean of what each word is."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.drop, self.head = torch.nn.Embedding(20, 12), torch.nn.Dropout(0.2), torch.nn.Linear(12, 2)
+
+    def forward(self, input_ids, attention_mask):
+        seen = attention_mask.unsqueeze(-1).to(self.head.weight.dtype)
+        return {"rest": seen, "logits": self.head(self.drop((self.words(input_ids) * seen).sum(1) / seen.sum(1)))}
+
+
+class Writer(torch.nn.Module):
+    """Scores bytes by the byte before."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.head = torch.nn.Embedding(300, 12), torch.nn.Linear(12, 300)
+
+    def forward(self, input_ids):
+        return self.head(torch.tanh(self.words(input_ids)))
+
+
+class Learner(torch.nn.Module):
+    """Returns its loss."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.norm, self.outer = torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 3)
+
+    def forward(self, x, labels):
+        return {"loss": torch.nn.functional.cross_entropy(self.outer(torch.tanh(self.norm(self.inner(x)))), labels)}
+
+
 def ids(batch, tokens):
     mask = torch.ones(batch, tokens, dtype=torch.long)
     mask[0, tokens - 2 :] = 0
@@ -129,6 +163,9 @@ CASES = {
     "transformer": (Transformer, torch.float64, lambda: ids(3, 7), lambda: ids(4, 9)),
     "dropping": (lambda: Transformer(0.2), torch.float64, lambda: ids(3, 7), lambda: ids(4, 9)),
     "modes": (Modes, torch.float32, lambda: (torch.randn(3, 6),), lambda: (torch.randn(5, 6),)),
+    "texts": (Texts, torch.float64, lambda: ids(3, 7), lambda: ids(4, 9)),
+    "writer": (Writer, torch.float64, lambda: ids(3, 7)[:1], lambda: ids(4, 9)[:1]),
+    "learner": (Learner, torch.float64, lambda: (torch.randn(3, 6), torch.tensor([0, 2, 1])), lambda: (torch.randn(4, 6), torch.tensor([1, 1, 0, 2]))),
     "path": (Path_, torch.float64, lambda: (torch.randn(3, 6),), lambda: (torch.randn(5, 6),)),
 }
 
@@ -175,7 +212,7 @@ def write(folder, name):
     model = make().to(dtype)
     example, inputs = as_type(example(), dtype), as_type(inputs(), dtype)
     export_program(model, example, folder / f"{name}.pt2", check=False)
-    shapes = tuple({dim: DYNAMIC for dim in ((0, 1) if x.dtype == torch.long else (0,))} for x in example)
+    shapes = tuple({dim: DYNAMIC for dim in range(2 if x.dtype == torch.long and x.dim() == 2 else 1)} for x in example)
     if name == "modes":
         shapes = {"x": shapes[0]}
     torch.export.save(torch.export.export(model.train(), example, dynamic_shapes=shapes, strict=False), folder / f"{name}-plain.pt2")

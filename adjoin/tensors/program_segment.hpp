@@ -1,0 +1,71 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "adjoin/models/segment.hpp"
+#include "adjoin/parallel/distribute.hpp"
+#include "adjoin/program/program.hpp"
+#include "adjoin/task/configuration.hpp"
+
+namespace adjoin::train {
+
+/// The part of a model that is a program; the full names of its parameters are this and Python's.
+inline constexpr const char* kProgramPart = "program";
+
+/// "samples, 3, 4": the sizes of a tensor of samples.
+std::string sizes_of_samples(const at::Tensor& tensor);
+
+/// A network that Python exported, as the only segment of a model. All ranks of a process share it.
+///
+/// On a stage's grid its weights are global tensors, cut over tp by cuts that `automatic` finds; a micro-batch of all ranks along dp
+/// is one batch of the program. So norms of batches are those of all ranks, and a batch of one size alone may be cut.
+class ProgramNet {
+ public:
+  /// Reads the configuration's program, and finds its cuts.
+  /// Throws: InvalidArgument in one line for a file as load_program does; for a program that cannot be evaluated, with weights of
+  ///         another type than --precision says, or without the wanted output
+  explicit ProgramNet(const Configuration& configuration);
+
+  struct Input {
+    std::string name;
+    program::TensorSpec spec;
+  };
+  /// What it takes.
+  const std::vector<Input>& inputs() const { return inputs_; }
+  /// What the file declares of the output that is trained: that named "logits", or with --loss none "loss", else the first.
+  const program::TensorSpec& output() const { return output_; }
+  /// The only number of samples that it takes at once, if its inputs were exported so.
+  std::optional<int64_t> batch() const;
+  const std::string& path() const { return net_->path(); }
+  /// "net.pt2", with how many of its weights are cut.
+  std::string description() const;
+
+  /// Throws: InvalidArgument that begins with `where` for a tensor, whose dim 0 is samples, that an input does not take
+  static void check(const Input& input, const at::Tensor& given, const std::string& where);
+
+  /// What the program gets of a micro-batch's input, in the order of inputs().
+  using Unpack = std::function<std::vector<at::Tensor>(const at::Tensor& input)>;
+  /// What the loss gets of the program's output of a micro-batch.
+  using Pack = std::function<at::Tensor(const at::Tensor& output, const at::Tensor& input)>;
+  /// Its segment. The output is that of this rank's samples; of an output without samples, such as a loss, it is the whole, which
+  /// each rank along dp uses for its own part.
+  models::Segment segment(Unpack unpack, Pack pack = {}) const;
+
+ private:
+  std::shared_ptr<torch::nn::Module> made(const Grid& stage, const at::TensorOptions& tensor) const;
+
+  Configuration configuration_;
+  std::shared_ptr<program::Program> net_;  // whose weights stay as the file has them
+  std::vector<Input> inputs_;
+  std::string output_name_;
+  program::TensorSpec output_;
+  parallel::Cuts cuts_;
+};
+
+}  // namespace adjoin::train

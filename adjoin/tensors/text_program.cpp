@@ -1,0 +1,51 @@
+#include "adjoin/tensors/text_program.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
+#include "adjoin/program/declared.hpp"
+#include "adjoin/tensors/text_inputs.hpp"
+
+namespace adjoin::train {
+TextProgram::TextProgram(std::shared_ptr<const ProgramNet> net, const Configuration& configuration, TrainingInput input)
+    : TextClassification(configuration, input), net_(std::move(net)), padding_(input.tokenizer.padding_id()) {
+  check_reads_texts(*net_);
+  const program::TensorSpec& scores = net_->output();
+  require(scores.sizes.size() == 2 && (!scores.sizes[1].is_fixed || *scores.sizes[1].example == input.classes.size()),
+          [&] {
+            return net_->path() + ": its output is " + program::to_string(scores) + ", and the texts have " +
+                   counted(input.classes.size(), "class", "classes");
+          });
+}
+
+std::unique_ptr<Task> TextProgram::make(const Configuration& configuration) {
+  auto net = std::make_shared<const ProgramNet>(configuration);  // before texts are read
+  const Configuration read = with_length(configuration, *net);
+  return std::make_unique<TextProgram>(std::move(net), read, read_training_input(read));
+}
+
+std::unique_ptr<Task> TextProgram::open(const Configuration& configuration, const std::filesystem::path& folder) {
+  auto net = std::make_shared<const ProgramNet>(configuration);
+  const Configuration read = with_length(configuration, *net);
+  return std::make_unique<TextProgram>(std::move(net), read, TrainingInput{read_words(folder), {}, {}});
+}
+
+std::vector<models::Segment> TextProgram::segments() const {
+  return {net_->segment(texts_for(*net_))};
+}
+
+MicroBatch TextProgram::micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
+                                    Step step) const {
+  MicroBatch batch = TextClassification::micro_batch(part, samples, mine, step);
+  const std::vector<int64_t> lengths = this->lengths(part);
+  int64_t longest = 1;  // of all ranks
+  for (const int64_t sample : samples) longest = std::max(longest, lengths[static_cast<size_t>(sample)]);
+  batch.input =
+      padded_texts(batch.input, batch.pass.rows.all().lengths(), only_length(*net_).value_or(longest), padding_);
+  batch.pass.rows = {};
+  return batch;
+}
+
+}  // namespace adjoin::train
