@@ -26,16 +26,16 @@ constexpr size_t kUnit = 64;  // in which NumPy pads a header
 constexpr int64_t kMostHeader = 4096;
 
 /// Types by NumPy's names, without the byte order.
-constexpr std::array<std::pair<std::string_view, at::ScalarType>, 10> kTypes{{{"b1", at::kBool},
-                                                                              {"u1", at::kByte},
-                                                                              {"i1", at::kChar},
-                                                                              {"i2", at::kShort},
-                                                                              {"i4", at::kInt},
-                                                                              {"i8", at::kLong},
-                                                                              {"f2", at::kHalf},
-                                                                              {"f4", at::kFloat},
-                                                                              {"f8", at::kDouble},
-                                                                              {"c16", at::kComplexDouble}}};
+constexpr std::array<std::pair<std::string_view, at::ScalarType>, 10> kNumpyTypes{{{"b1", at::kBool},
+                                                                                   {"u1", at::kByte},
+                                                                                   {"i1", at::kChar},
+                                                                                   {"i2", at::kShort},
+                                                                                   {"i4", at::kInt},
+                                                                                   {"i8", at::kLong},
+                                                                                   {"f2", at::kHalf},
+                                                                                   {"f4", at::kFloat},
+                                                                                   {"f8", at::kDouble},
+                                                                                   {"c16", at::kComplexDouble}}};
 
 /// What a header says: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }.
 struct Header {
@@ -52,8 +52,8 @@ Header parsed(const std::string& text, const std::string& file) {
           [&] { return file + ": its header is of another form than NumPy writes for numbers"; });
   Header header{.is_fortran = parts[3] == "True"};
   const std::string name = parts[2];
-  const auto* type = std::ranges::find(kTypes, name, [](const auto& known) { return known.first; });
-  require(type != kTypes.end() && parts[1] != ">", [&] {
+  const auto* type = std::ranges::find(kNumpyTypes, name, [](const auto& known) { return known.first; });
+  require(type != kNumpyTypes.end() && parts[1] != ">", [&] {
     return file + ": its numbers are of NumPy's type " + parts[1].str() + name + ", which is not supported";
   });
   header.type = type->second;
@@ -112,8 +112,9 @@ at::Tensor read_npy(const std::filesystem::path& path) {
 
 void write_npy(const std::filesystem::path& path, const at::Tensor& tensor) {
   const at::Tensor plain = (tensor.scalar_type() == at::kBFloat16 ? tensor.to(at::kFloat) : tensor).cpu().contiguous();
-  const auto* type = std::ranges::find(kTypes, plain.scalar_type(), [](const auto& known) { return known.second; });
-  require(type != kTypes.end(), [&] { return path.string() + ": NumPy has no numbers of this type"; });
+  const auto* type =
+      std::ranges::find(kNumpyTypes, plain.scalar_type(), [](const auto& known) { return known.second; });
+  require(type != kNumpyTypes.end(), [&] { return path.string() + ": NumPy has no numbers of this type"; });
   const bool has_order = c10::elementSize(type->second) > 1;
   std::string header = std::string("{'descr': '") + (has_order ? "<" : "|") + std::string(type->first) +
                        "', 'fortran_order': False, 'shape': (" + joined(plain.sizes()) +

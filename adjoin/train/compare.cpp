@@ -45,7 +45,7 @@ std::string value_at(char* bytes, at::ScalarType type) {
   return {text, std::to_chars(text, text + sizeof text, number.toFloat()).ptr};
 }
 
-std::vector<int64_t> index_of(int64_t element, const std::vector<int64_t>& shape) {
+std::vector<int64_t> index_at(int64_t element, const std::vector<int64_t>& shape) {
   std::vector<int64_t> index(shape.size());
   for (size_t dim = shape.size(); dim-- > 0;) {
     index[dim] = element % shape[dim];
@@ -81,7 +81,7 @@ std::optional<DifferentTensor> difference_in(const SafetensorsFile& first, const
       if (!found)
         found = DifferentTensor{.file = first.path().filename().string(),
                                 .name = name,
-                                .index = index_of((begin + at) / size, one.shape),
+                                .index = index_at((begin + at) / size, one.shape),
                                 .first = value_at(&mine[static_cast<size_t>(at)], one.dtype),
                                 .second = value_at(&yours[static_cast<size_t>(at)], one.dtype),
                                 .of_elements = bytes / size};
@@ -125,7 +125,7 @@ void compare_checkpoints(const fs::path& first, const fs::path& second, int64_t 
 
 using Lines = std::map<std::pair<int64_t, std::string>, Json>;  // by step and kind
 
-Lines lines_of(const fs::path& run) {
+Lines metrics_of(const fs::path& run) {
   std::istringstream text(text_or_nothing(run / kMetrics));
   Lines lines;
   for (std::string line; std::getline(text, line);) {
@@ -153,8 +153,8 @@ std::optional<DifferentNumber> difference_in(const Json& one, const Json& other,
 /// Compares what both runs have, in the order of steps, until a line and a checkpoint differ.
 Comparison compare_runs(const fs::path& first, const fs::path& second) {
   Comparison all;
-  const Lines others = lines_of(second);
-  for (const auto& [place, line] : lines_of(first)) {
+  const Lines others = metrics_of(second);
+  for (const auto& [place, line] : metrics_of(first)) {
     const auto other = others.find(place);
     if (other == others.end()) continue;
     all.steps += place.second == "step" ? 1 : 0;
@@ -174,32 +174,32 @@ Comparison compare_runs(const fs::path& first, const fs::path& second) {
   return all;
 }
 
-enum class Kind : uint8_t { run, checkpoint, file };
+enum class Comparable : uint8_t { run, checkpoint, file };
 
-Kind kind_of(const fs::path& path) {
+Comparable comparable_at(const fs::path& path) {
   require(fs::exists(path), [&] { return path.string() + ": there is no such file or folder"; });
-  if (!fs::is_directory(path)) return Kind::file;
-  if (fs::exists(path / kMetrics) || has_checkpoint(path)) return Kind::run;
+  if (!fs::is_directory(path)) return Comparable::file;
+  if (fs::exists(path / kMetrics) || has_checkpoint(path)) return Comparable::run;
   require(fs::exists(path / kStateFile),
           [&] { return path.string() + ": is neither the folder of a run nor a checkpoint nor a safetensors file"; });
-  return Kind::checkpoint;
+  return Comparable::checkpoint;
 }
 
 }  // namespace
 
 Comparison compare(const fs::path& first, const fs::path& second) {
-  Kind kind{}, other{};
-  on_disk([&] { kind = kind_of(first), other = kind_of(second); });
+  Comparable kind{}, other{};
+  on_disk([&] { kind = comparable_at(first), other = comparable_at(second); });
   require(kind == other, [&] {
-    const auto text = [](Kind of) {
-      return of == Kind::run ? "a run" : of == Kind::checkpoint ? "a checkpoint" : "a file";
+    const auto text = [](Comparable of) {
+      return of == Comparable::run ? "a run" : of == Comparable::checkpoint ? "a checkpoint" : "a file";
     };
     return first.string() + " is " + text(kind) + " and " + second.string() + " is " + text(other) +
            "; expected two of a kind";
   });
-  if (kind == Kind::run) return compare_runs(first, second);
+  if (kind == Comparable::run) return compare_runs(first, second);
   Comparison all;
-  if (kind == Kind::checkpoint) {
+  if (kind == Comparable::checkpoint) {
     compare_checkpoints(first, second, 0, all);
     return all;
   }

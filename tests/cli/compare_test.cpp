@@ -63,7 +63,7 @@ TEST_F(Compare, names_the_first_element_that_differs) {
   change(step(second(), 6) / "optimizer.safetensors");
   const Outcome outcome = compare(first(), second());
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.out, AllOf(StartsWith("checkpoint of step 4: model.safetensors positions.weight[15, 31] is "),
+  EXPECT_THAT(outcome.out, AllOf(StartsWith("checkpoint of step 4: model.safetensors positions.weight[31, 15] is "),
                                  HasSubstr("; 1 of its 512 elements differ, and 1 of ")));
   const Outcome as_json =
       run("compare --json " + shell_quoted(step(first(), 6)) + " " + shell_quoted(step(second(), 6)));

@@ -29,6 +29,7 @@ std::map<std::string, CommandLine> commands(const std::string& out) {
           {"predict", {"--model", "/nowhere", "x"}},
           {"generate", {"--model", "/nowhere", "x"}},
           {"checkpoint", {"/nowhere"}},
+          {"compare", {"/nowhere", "/nowhere"}},
           {"export", {"--model", "/nowhere", "--out", out}},
           {"tokenize", {"--data", "/nowhere", "--out", out}},
           {"program", {"/nowhere"}},

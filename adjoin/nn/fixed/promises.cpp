@@ -68,7 +68,7 @@ std::string of(const std::string& name, at::ScalarType type) {
   return name + (type == at::kFloat ? " of float32" : " of bfloat16");
 }
 
-std::vector<at::Tensor> parts_of(const std::vector<at::Tensor>& tensors, const Range& part) {
+std::vector<at::Tensor> copied_parts(const std::vector<at::Tensor>& tensors, const Range& part) {
   std::vector<at::Tensor> parts;
   for (const at::Tensor& tensor : tensors) parts.push_back(tensor.narrow(0, part.begin, part.size()).clone());
   return parts;
@@ -81,7 +81,7 @@ bool is_kept_in_parts(Case& drawn, const std::vector<at::Tensor>& inputs, const 
   for (int i = 0; i < 8; ++i) {
     drawn.draw_threads();
     const Range part = drawn.part_of(whole.size(0));
-    if (!are_same(compute(parts_of(inputs, part)), whole.narrow(0, part.begin, part.size()))) return false;
+    if (!are_same(compute(copied_parts(inputs, part)), whole.narrow(0, part.begin, part.size()))) return false;
   }
   return true;
 }
