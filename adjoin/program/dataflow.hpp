@@ -51,9 +51,9 @@ class Dataflow {
 
   const Graph& graph_;
   std::vector<Effects> effects_;
-  std::vector<size_t> made_,
-      read_;  // of each slot, the node after that which makes it, 0 for inputs, and after the last to read it
-  std::vector<Slot> roots_;  // of each slot, the first one with which it may share memory
+  std::vector<size_t> made_;  // of each slot, the node after that which makes it; 0 for inputs
+  std::vector<size_t> read_;  // of each slot, the node after the last to read it
+  std::vector<Slot> roots_;   // of each slot, the first one with which it may share memory
   std::vector<bool> is_free_, is_free_node_;
 };
 

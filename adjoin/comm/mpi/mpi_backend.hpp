@@ -29,9 +29,9 @@ struct MpiOptions {
   int ranks_of_a_host = 0;
   /// The world's ranks, as the processes of a communicator of another program (MPI_Comm_c2f of it), whose guest this library then
   /// is: MPI must be initialised, at any thread level, and the program may finalise it at any time. What ends a job ends the world
-  /// instead: on one host that shares memory all its blocked and later calls throw CommunicationError with the report. On several hosts MPI gives
-  /// back no blocked call: there the report goes to `tell`, and the job ends only where `ends_job` says so. While a rank waits,
-  /// MPI carries on what the program itself has begun. None: all processes of the job.
+  /// instead: on one host that shares memory all its blocked and later calls throw CommunicationError with the report. On several
+  /// hosts MPI gives back no blocked call: there the report goes to `tell`, and the job ends only where `ends_job` says so. While a
+  /// rank waits, MPI carries on what the program itself has begun. None: all processes of the job.
   std::optional<int> communicator = {};
   bool ends_job = false;
   /// Takes what would be printed on stderr; may be called by another thread.

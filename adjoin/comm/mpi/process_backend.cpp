@@ -20,8 +20,8 @@ void ProcessBackend::AgentWaiter::step_aside() {
   if (backend.agent_->is_ranks_own()) backend.group_->shared()->host_world->step_aside();
 }
 
-/// Without a thread that looks, what this rank has begun between hosts, and what a guest's program has begun itself, goes on only while the rank looks. A peer that this rank's
-/// peers on this host wait for may be waiting for it.
+/// Without a thread that looks, what this rank has begun between hosts, and what a guest's program has begun itself, goes on
+/// only while the rank looks. A peer that this rank's peers on this host wait for may be waiting for it.
 void ProcessBackend::AgentWaiter::sleep(host::Parking& parking, const host::Waiting& waiting) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kPause = std::chrono::microseconds(500);
