@@ -96,7 +96,7 @@ int main(int argc, char** argv) {
       },
       [&](CLI::App& app) {
         app.add_option("--program", file, "File that exported_program.py wrote, in float64")->required();
-        app.add_option("--out", out, "File for what it has learned: .safetensors, or the program again as .pt2");
+        app.add_option("--out", out, "File for the weights: .safetensors or .pt2");
         app.add_flag("--stages", in_stages, "Cut it into a stage of a pipeline for each rank");
       });
 }

@@ -152,8 +152,6 @@ TEST(LayoutCommand, refuses_what_it_cannot_show) {
       {"--shape 4 --grid 2 --window 1x1", "--window is 1x1, expected one number, or one for each of the 1 dims"},
       {"--shape 4 --grid 2 --window 3 --padding-mode mirror", "expected zeros, replicate, reflect or circular"},
       {"--shape 4 --grid 2 --window 9 --padding 4 --padding-mode reflect", "expected a reflect padding of at most 3"},
-      {"--shape 64x64x64x64x64x64x64x64 --grid 2x2x2x1x1x1x1x1 --window 65 --padding 64 --padding-mode circular",
-       "expected a move of at most 1152921504606846976 elements"},
       {"--shape 64x64x64x64x64x64x64x64 --grid 4x4x4x4x4x1x1x1 --window 65 --padding 64 --padding-mode circular",
        "expected a move of at most 1048576 boxes, this has about "},
       {"--shape 100 --grid 100 --svg /tmp/never.svg", "--svg draws up to 64 ranks, got 100"},
