@@ -18,15 +18,6 @@ namespace {
 
 using State = std::map<std::string, at::Tensor>;
 
-void write_safetensors(const State& state, const std::filesystem::path& path) {
-  std::vector<train::TensorEntry> entries;
-  for (const auto& [name, tensor] : state) entries.push_back({name, tensor.scalar_type(), tensor.sizes().vec()});
-  train::make_safetensors(path, entries, {{"format", "pt"}});
-  train::SafetensorsFilling file(path);
-  for (const auto& [name, tensor] : state) file.write(name, 0, tensor.const_data_ptr(), tensor.numel());
-  file.sync();
-}
-
 /// The program's own file with these weights.
 void write_program(const Program& net, const State& state, const std::filesystem::path& path) {
   const Archive archive(net.path());
@@ -46,12 +37,10 @@ void write_program(const Program& net, const State& state, const std::filesystem
 void write_state(const Program& net, State state, const std::filesystem::path& path) {
   for (const std::string& name : net.passing_buffers()) state.erase(name);
   for (const auto& [name, first] : net.shared_names()) state[name] = state.at(first);
+  if (path.extension() != ".pt2") return train::write_safetensors(path, state, {{"format", "pt"}});
   std::filesystem::path unfinished = path;
   unfinished += ".adjoin-new";
-  if (path.extension() == ".pt2")
-    write_program(net, state, unfinished);
-  else
-    write_safetensors(state, unfinished);
+  write_program(net, state, unfinished);
   train::publish_file(unfinished, path);
 }
 

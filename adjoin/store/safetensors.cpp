@@ -132,4 +132,17 @@ void SafetensorsFilling::write(const std::string& name, int64_t first, const voi
   file_.write_at(elements, static_cast<size_t>(count * size), header_.data_begin() + tensor.begin + first * size);
 }
 
+void write_safetensors(const std::filesystem::path& path, const std::map<std::string, at::Tensor>& tensors,
+                       const Metadata& metadata) {
+  std::vector<TensorEntry> entries;
+  for (const auto& [name, tensor] : tensors) entries.push_back({name, tensor.scalar_type(), tensor.sizes().vec()});
+  std::filesystem::path unfinished = path;
+  unfinished += ".adjoin-new";
+  make_safetensors(unfinished, entries, metadata);
+  SafetensorsFilling file(unfinished);
+  for (const auto& [name, tensor] : tensors) file.write(name, 0, tensor.contiguous().const_data_ptr(), tensor.numel());
+  file.sync();
+  publish_file(unfinished, path);
+}
+
 }  // namespace adjoin::train

@@ -66,6 +66,11 @@ class SafetensorsFile {
 void make_safetensors(const std::filesystem::path& path, std::vector<TensorEntry> entries,
                       const Metadata& metadata = {});
 
+/// Writes a file of whole tensors, which gets its name when all of it is on the disk. One process calls it.
+/// Throws: InvalidArgument as make_safetensors; IoError
+void write_safetensors(const std::filesystem::path& path, const std::map<std::string, at::Tensor>& tensors,
+                       const Metadata& metadata = {});
+
 /// A file from make_safetensors that is filled with its tensors, also by several processes, each with a part.
 /// Throws: IoError; DamagedFile as SafetensorsFile
 class SafetensorsFilling {

@@ -1,5 +1,6 @@
 #include "adjoin/train/checkpoint_report.hpp"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -23,33 +24,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void check_file(const fs::path& path, const std::string& checkpoint, bool verifies) {
+/// Returns its metadata; none where it has no checksums.
+Metadata check_file(const fs::path& path, const std::string& checkpoint, bool verifies) {
   const SafetensorsFile file(path);
   check_belongs(file, path, checkpoint);
-  if (verifies)
-    verify_sums(file, path);
-  else
-    sums_of(file, path);
+  if (verifies) verify_sums(file, path);
+  return sums_of(file, path).empty() ? Metadata() : file.metadata();
 }
 
-void check(const CheckpointFolder& checkpoint, bool verifies) {
+/// Returns the hash of its weights and moments; "" where they have no checksums.
+std::string check(const CheckpointFolder& checkpoint, bool verifies) {
   const fs::path &folder = checkpoint.path, state = folder / kStateFile;
   const std::string text = text_or_nothing(state);
   check_whole(checkpoint, text);
   const RunState run = run_state_of(state, text);
   const std::string name = nlohmann::json::parse(text).value(kCheckpointKey, "");
-  for (const char* file : {kWeightsFile, kMomentsFile}) check_file(folder / file, name, verifies);
-  if (run.validations.best_loss) check_file(folder / kBestFile, name, verifies);
-}
-
-std::string hash_of_checkpoint(const fs::path& checkpoint) {
   std::map<std::string, Metadata> sums;
-  for (const char* file : {kWeightsFile, kMomentsFile}) {
-    const SafetensorsFile stored(checkpoint / file);
-    if (sums_of(stored, stored.path()).empty()) return "";
-    sums.emplace(file, stored.metadata());
-  }
-  return hexadecimal(hash_of_sums(sums));
+  for (const char* file : {kWeightsFile, kMomentsFile}) sums.emplace(file, check_file(folder / file, name, verifies));
+  if (run.validations.best_loss) check_file(folder / kBestFile, name, verifies);
+  const bool has_sums = std::ranges::none_of(sums, [](const auto& file) { return file.second.empty(); });
+  return has_sums ? hexadecimal(hash_of_sums(sums)) : "";
 }
 
 }  // namespace
@@ -67,8 +61,7 @@ std::vector<CheckpointReport> report_checkpoints(const fs::path& run, bool verif
     });
     try {
       report.layout = layout_text(read_configuration(checkpoint.path / "config.json"));
-      check(checkpoint, verifies);
-      report.hash = hash_of_checkpoint(checkpoint.path);
+      report.hash = check(checkpoint, verifies);
     } catch (const InvalidArgument& error) {
       report.damage = error.what();
     }

@@ -91,36 +91,38 @@ std::optional<DifferentTensor> difference_in(const SafetensorsFile& first, const
   return found;
 }
 
-/// Compares all tensors of two files, and adds to what is known of their checkpoint.
-void compare_files(const fs::path& first, const fs::path& second, Comparison& all, int64_t& tensors,
-                   int64_t& different) {
-  const SafetensorsFile one(first), other(second);
-  const auto shapes = one.shapes(), others = other.shapes();
-  const auto refuse_lone = [&](const auto& some, const auto& beside, const fs::path& lacks) {
-    for (const auto& [name, shape] : some)
-      require(beside.contains(name), [&] {
-        return first.string() + " and " + second.string() + " are not comparable: " + lacks.string() +
-               " has no tensor '" + name + "'";
+/// Throws: InvalidArgument for a tensor that one of two files lacks
+void check_names(const SafetensorsFile& one, const SafetensorsFile& other) {
+  for (const auto& [some, beside] : {std::pair(&one, &other), std::pair(&other, &one)})
+    for (const auto& [name, shape] : some->shapes())
+      require(beside->contains(name), [&] {
+        return one.path().string() + " and " + other.path().string() +
+               " are not comparable: " + beside->path().string() + " has no tensor '" + name + "'";
       });
-  };
-  refuse_lone(shapes, others, second);
-  refuse_lone(others, shapes, first);
-  for (const auto& [name, shape] : shapes) {
-    ++tensors;
-    auto found = difference_in(one, other, name);
-    if (!found) continue;
-    ++different;
-    if (!all.tensor) all.tensor = std::move(found);
+}
+
+/// Compares all tensors of some pairs of files, of the checkpoint of a step or of none.
+void compare_files(const std::vector<std::pair<fs::path, fs::path>>& files, int64_t step, Comparison& all) {
+  int64_t tensors = 0, different = 0;
+  for (const auto& [first, second] : files) {
+    const SafetensorsFile one(first), other(second);
+    check_names(one, other);
+    for (const auto& [name, shape] : one.shapes()) {
+      ++tensors;
+      auto found = difference_in(one, other, name);
+      if (!found) continue;
+      ++different;
+      if (!all.tensor) all.tensor = std::move(found);
+    }
   }
+  all.tensors += tensors;
+  if (all.tensor) all.tensor->step = step, all.tensor->tensors = different, all.tensor->of_tensors = tensors;
 }
 
 void compare_checkpoints(const fs::path& first, const fs::path& second, int64_t step, Comparison& all) {
-  int64_t tensors = 0, different = 0;
-  for (const char* file : {kWeightsFile, kMomentsFile})
-    compare_files(first / file, second / file, all, tensors, different);
-  all.checkpoints += 1, all.tensors += tensors;
-  if (!all.tensor) return;
-  all.tensor->step = step, all.tensor->tensors = different, all.tensor->of_tensors = tensors;
+  compare_files({{first / kWeightsFile, second / kWeightsFile}, {first / kMomentsFile, second / kMomentsFile}}, step,
+                all);
+  all.checkpoints += 1;
 }
 
 using Lines = std::map<std::pair<int64_t, std::string>, Json>;  // by step and kind
@@ -199,13 +201,10 @@ Comparison compare(const fs::path& first, const fs::path& second) {
   });
   if (kind == Comparable::run) return compare_runs(first, second);
   Comparison all;
-  if (kind == Comparable::checkpoint) {
+  if (kind == Comparable::checkpoint)
     compare_checkpoints(first, second, 0, all);
-    return all;
-  }
-  int64_t different = 0;
-  compare_files(first, second, all, all.tensors, different);
-  if (all.tensor) all.tensor->tensors = different, all.tensor->of_tensors = all.tensors;
+  else
+    compare_files({{first, second}}, 0, all);
   return all;
 }
 

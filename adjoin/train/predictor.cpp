@@ -107,16 +107,6 @@ at::Tensor rows_of_all(const at::Tensor& mine, const Grid& grid) {
   return move(mine.contiguous(), cut, Layout(grid.shape(), shape), grid);
 }
 
-void write_tensor(const std::filesystem::path& path, const at::Tensor& y) {
-  std::filesystem::path unfinished = path;
-  unfinished += ".adjoin-new";
-  make_safetensors(unfinished, {{"y", y.scalar_type(), y.sizes().vec()}});
-  SafetensorsFilling file(unfinished);
-  file.write("y", 0, y.contiguous().const_data_ptr(), y.numel());
-  file.sync();
-  publish_file(unfinished, path);
-}
-
 }  // namespace
 
 void predict(const ModelUse& options, const Conversation& conversation, const TaskMaker& make) {
@@ -152,7 +142,8 @@ std::vector<int64_t> predict(const TensorPrediction& options) {
   });
   const at::Tensor y = at::cat(outputs);
   if (mpi_job_rank() == 0)
-    std::filesystem::path(options.out).extension() == ".npy" ? write_npy(options.out, y) : write_tensor(options.out, y);
+    std::filesystem::path(options.out).extension() == ".npy" ? write_npy(options.out, y)
+                                                             : write_safetensors(options.out, {{"y", y}});
   return y.sizes().vec();
 }
 

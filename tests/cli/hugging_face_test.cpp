@@ -7,7 +7,6 @@
 
 #include "adjoin/store/safetensors.hpp"
 #include "tests/cli/pretrained_folders.hpp"
-#include "tests/support/safetensors.hpp"
 
 namespace adjoin::cli {
 namespace {

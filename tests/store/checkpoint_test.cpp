@@ -13,7 +13,6 @@
 #include "tests/support/failures.hpp"
 #include "tests/support/odd_memory.hpp"
 #include "tests/support/one_worker.hpp"
-#include "tests/support/safetensors.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/worlds.hpp"
 

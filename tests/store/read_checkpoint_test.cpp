@@ -12,7 +12,7 @@
 #include "adjoin/store/checkpoint_folders.hpp"
 #include "adjoin/store/fail_alike.hpp"
 #include "adjoin/store/read_text.hpp"
-#include "tests/support/safetensors.hpp"
+#include "adjoin/store/safetensors.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/worlds.hpp"
 

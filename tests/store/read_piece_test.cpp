@@ -7,7 +7,7 @@
 
 #include "adjoin/base/checksum.hpp"
 #include "adjoin/lab/silent_backend.hpp"
-#include "tests/support/safetensors.hpp"
+#include "adjoin/store/safetensors.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace adjoin::train {

@@ -10,7 +10,6 @@
 
 #include "adjoin/base/error.hpp"
 #include "paths.hpp"
-#include "tests/support/safetensors.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace adjoin::train {

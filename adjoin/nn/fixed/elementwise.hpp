@@ -8,7 +8,7 @@
 namespace adjoin::nn::fixed {
 
 /// Writes what an operation makes of some inputs into `out`; all are flat and of one length.
-using Elementwise = std::function<void(const at::Tensor& out, const std::vector<at::Tensor>& inputs)>;
+using Elementwise = std::function<void(at::Tensor out, const std::vector<at::Tensor>& inputs)>;
 
 /// An elementwise operation of LibTorch in which an element has the same bits whichever others are there, and whatever the number
 /// of threads. LibTorch computes the last elements of a range, as many as do not fill a vector register, by other code with other

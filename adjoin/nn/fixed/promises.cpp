@@ -11,9 +11,7 @@
 #include <ATen/ops/gelu_backward.h>
 #include <ATen/ops/native_layer_norm.h>
 #include <ATen/ops/native_layer_norm_backward.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
-#include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
 #include <ATen/ops/tanh.h>
@@ -23,7 +21,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -166,26 +163,20 @@ Promise attention_promise(at::ScalarType type) {
 }
 
 void add_activations(std::vector<Promise>& all, at::ScalarType type) {
-  const auto add = [&](const char* name, int inputs,
-                       void (*operation)(const at::Tensor&, const std::vector<at::Tensor>&)) {
+  const auto add = [&](const char* name, int inputs, void (*operation)(at::Tensor, const std::vector<at::Tensor>&)) {
     all.push_back(
         elements_promise(name, type, inputs, [operation](const auto& x) { return elementwise(x, operation); }));
   };
   using Inputs = std::vector<at::Tensor>;
-  add("gelu", 1, [](const at::Tensor& out, const Inputs& x) { at::gelu_out(const_cast<at::Tensor&>(out), x[0]); });
-  add("gelu's gradient", 2,
-      [](const at::Tensor& out, const Inputs& x) { at::gelu_backward_out(const_cast<at::Tensor&>(out), x[0], x[1]); });
-  add("gelu by tanh", 1,
-      [](const at::Tensor& out, const Inputs& x) { at::gelu_out(const_cast<at::Tensor&>(out), x[0], "tanh"); });
-  add("gelu by tanh's gradient", 2, [](const at::Tensor& out, const Inputs& x) {
-    at::gelu_backward_out(const_cast<at::Tensor&>(out), x[0], x[1], "tanh");
-  });
-  add("silu", 1, [](const at::Tensor& out, const Inputs& x) { at::silu_out(const_cast<at::Tensor&>(out), x[0]); });
-  add("silu's gradient", 2,
-      [](const at::Tensor& out, const Inputs& x) { at::silu_backward_out(const_cast<at::Tensor&>(out), x[0], x[1]); });
-  add("tanh", 1, [](const at::Tensor& out, const Inputs& x) { at::tanh_out(const_cast<at::Tensor&>(out), x[0]); });
-  add("tanh's gradient", 2,
-      [](const at::Tensor& out, const Inputs& x) { at::tanh_backward_out(const_cast<at::Tensor&>(out), x[0], x[1]); });
+  add("gelu", 1, [](at::Tensor out, const Inputs& x) { at::gelu_out(out, x[0]); });
+  add("gelu's gradient", 2, [](at::Tensor out, const Inputs& x) { at::gelu_backward_out(out, x[0], x[1]); });
+  add("gelu by tanh", 1, [](at::Tensor out, const Inputs& x) { at::gelu_out(out, x[0], "tanh"); });
+  add("gelu by tanh's gradient", 2,
+      [](at::Tensor out, const Inputs& x) { at::gelu_backward_out(out, x[0], x[1], "tanh"); });
+  add("silu", 1, [](at::Tensor out, const Inputs& x) { at::silu_out(out, x[0]); });
+  add("silu's gradient", 2, [](at::Tensor out, const Inputs& x) { at::silu_backward_out(out, x[0], x[1]); });
+  add("tanh", 1, [](at::Tensor out, const Inputs& x) { at::tanh_out(out, x[0]); });
+  add("tanh's gradient", 2, [](at::Tensor out, const Inputs& x) { at::tanh_backward_out(out, x[0], x[1]); });
 }
 
 void add_rows(std::vector<Promise>& all, at::ScalarType type) {
