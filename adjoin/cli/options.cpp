@@ -23,6 +23,7 @@
 #include "adjoin/pipeline/schedule.hpp"
 #include "adjoin/store/messages.hpp"
 #include "adjoin/task/configuration_file.hpp"
+#include "adjoin/task/same_bits.hpp"
 #include "adjoin/task/traced_steps.hpp"
 #include "adjoin/train/resume.hpp"
 
@@ -115,7 +116,8 @@ CLI::Option* add_field(CLI::App& command, const Field& field, Configuration& val
     if (!has_default) check_not_empty(option, text);
     set(field, text, values);
   };
-  return command.add_option_function(option, read, help)->option_text(metavariable(field));
+  CLI::Option* const added = command.add_option_function(option, read, help)->option_text(metavariable(field));
+  return field.name == "same_bits" ? added->expected(0, 1)->default_str("on") : added;  // alone it means "on"
 }
 
 void warn_of_host_memory(const CLI::App& command) {
@@ -197,6 +199,8 @@ Configuration GivenConfiguration::resolve() const {
   if (!run.empty() && other_stages && !is_given("--stages")) resolved.stages.clear();
   if (!run.empty() && other_stages && !is_given("--chunks")) resolved.chunks = 1;
   resolved = train::with_all_ranks(std::move(resolved));
+  // A run keeps its numbers, whatever later decides the defaults.
+  if (const auto numbers = train::same_bits(resolved)) resolved.same_bits = numbers->to_string();
   resolved.resume = run;
   if (is_program) resolved.task = train::kProgramTask;
   // A job that was restarted by the same command has already traced its steps.

@@ -56,7 +56,10 @@ void PostponedGradients::compute() {
   for (Left& one : left) {
     Sum& sum = sums[one.parameter.unsafeGetTensorImpl()];
     at::Tensor gradient = std::exchange(one.gradient, nullptr)();
-    sum.so_far = sum.so_far.defined() ? sum.so_far + gradient : std::move(gradient);
+    if (!sum.so_far.defined())
+      sum.so_far = std::move(gradient);
+    else if (gradient.defined())
+      sum.so_far = sum.so_far + gradient;
     if (--sum.summands_to_come > 0) continue;
     accumulate(one.parameter, std::exchange(sum.so_far, {}));
   }

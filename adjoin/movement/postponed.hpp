@@ -38,7 +38,8 @@ class PostponedGradients {
 /// a PostponedGradients that collects on this thread.
 ///
 /// A gradient can wait where the parameter is a leaf that requires a gradient and has no hooks, and backward creates no graph.
-/// What `gradient` captures is kept until then; `gradient` must not communicate.
+/// What `gradient` captures is kept until then; `gradient` must not communicate. It returns an undefined tensor where it adds the
+/// gradient elsewhere.
 at::Tensor parameter_gradient(const at::Tensor& parameter, std::function<at::Tensor()> gradient);
 
 }  // namespace adjoin

@@ -17,6 +17,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/lab/timeline.hpp"
+#include "adjoin/movement/fixed_order.hpp"
 #include "adjoin/movement/forward_record.hpp"
 #include "adjoin/movement/global_tensor.hpp"
 #include "adjoin/movement/graph_notes.hpp"
@@ -80,6 +81,7 @@ constexpr size_t kMostInputs = 3;
 struct Recomputation {
   Function f;
   AutocastState autocast = {};
+  std::shared_ptr<const FixedOrder> order = FixedOrder::current();
   // Of global tensors: the random operations before f.
   std::shared_ptr<GlobalGrid> home = {};
   int64_t drawn = 0;
@@ -121,7 +123,7 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
     require(!at::GradMode::is_enabled(), "recomputed: double backward is not supported");
-    const auto& [f, state, home, drawn] = value_of<Recomputation>(ctx->saved_data["recomputation"]);
+    const auto& [f, state, order, home, drawn] = value_of<Recomputation>(ctx->saved_data["recomputation"]);
     std::optional<DrawsAgain> draws_again;
     if (home) draws_again.emplace(home, drawn);
     const tensor_list inputs = detached(ctx->get_saved_variables());
@@ -130,6 +132,7 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
       const at::Tensor y = [&] {
         const lab::TimeSlice slice("recompute");
         const WithAutocast autocast(state);
+        const WithOrder with_order(order);
         recomputing = true;
         const auto end = c10::make_scope_exit([] { recomputing = false; });
         return f(inputs);

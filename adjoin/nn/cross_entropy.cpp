@@ -4,19 +4,26 @@
 #include <ATen/core/Reduction.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/forward_mode.hpp"
 #include "adjoin/movement/graph_notes.hpp"
+#include "adjoin/movement/on_threads.hpp"
+#include "adjoin/movement/sum_of_nodes.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
+#include "adjoin/nn/fixed/layers.hpp"
 #include "adjoin/nn/id_range.hpp"
 #include "adjoin/partition/layout.hpp"
 
@@ -35,24 +42,64 @@ at::Tensor target_scores(const at::Tensor& scores, const at::Tensor& place) {
   if (scores.size(1) == 0) return at::zeros({scores.size(0)}, scores.options());
   return scores.gather(1, place.clamp_min(0).unsqueeze(1)).squeeze(1).masked_fill(place < 0, 0);
 }
-at::Tensor log_sum_here(const at::Tensor& scores) {
+at::Tensor log_sum_of(const at::Tensor& scores) {
   if (scores.size(1) > 0) return scores.logsumexp(1);
   return at::full({scores.size(0)}, -std::numeric_limits<double>::infinity(), scores.options());
 }
 
+/// Its words in parts, where sums have a fixed order.
+using Parts = std::shared_ptr<const WholeParts>;
+
+/// The log-sum of the exponentials of all ranks' words, and each row's target's score.
+using LogSum = std::pair<at::Tensor, at::Tensor>;
+LogSum log_sum_over_ranks(const at::Tensor& scores, const at::Tensor& place, const Communicator& group) {
+  const at::Tensor here = log_sum_of(scores), most = here.clone();
+  group.all_reduce(buffer(most), Reduction::max);
+  const at::Tensor sums = at::stack({(here - most).exp(), target_scores(scores, place)});
+  group.all_reduce(buffer(sums), Reduction::sum);
+  return {most + sums[0].log(), sums[1]};
+}
+
+/// The same in the order of the parts. LibTorch's sum of a single row depends on the number of threads.
+LogSum log_sum_over_parts(const at::Tensor& scores, const at::Tensor& place, const Communicator& group,
+                          const WholeParts& parts) {
+  std::vector<at::Tensor> of_parts;
+  for (const std::vector<Range>& ranges : parts.local) {
+    const at::Tensor of_part = at::empty({scores.size(0)}, scores.options());
+    on_one_thread_each(scores.size(0), 1, [&](Range rows) {
+      of_part.narrow(0, rows.begin, rows.size())
+          .copy_(log_sum_of(scores.narrow(0, rows.begin, rows.size())
+                                .narrow(1, ranges.front().begin, ranges.front().size())
+                                .contiguous()));
+    });
+    of_parts.push_back(of_part);
+  }
+  const at::Tensor most = std::get<0>(at::stack(of_parts).max(0));
+  group.all_reduce(buffer(most), Reduction::max);
+  const Range mine = parts.held_by(group.rank());
+  const auto of_part = [&](Range node) -> std::optional<at::Tensor> {
+    if (node.size() > 1) return std::nullopt;
+    return (of_parts[static_cast<size_t>(node.begin - mine.begin)] - most).exp();
+  };
+  const auto add = [](const at::Tensor& left, const at::Tensor& right) { return left + right; };
+  std::vector<at::Tensor> nodes;
+  for (const Range& node : parts.tree.nodes_of(mine)) nodes.push_back(*sum_of_node<at::Tensor>(node, of_part, add));
+  const at::Tensor of_target = target_scores(scores, place);  // one rank's and zeros: a sum without an order
+  group.all_reduce(buffer(of_target));
+  return {most + all_reduce_nodes(nodes, parts.tree, parts.held, group).log(), of_target};
+}
+
+/// The loss of each row.
 struct VocabularyLoss : torch::autograd::Function<VocabularyLoss> {
   /// `place`: the place of a row's target among the words here, negative if it is not here; `counts`: whether the row has a
   /// target.
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& scores, const at::Tensor& place,
-                            const at::Tensor& counts, const Communicator& group) {
-    const at::Tensor precise = precise_scores(scores), here = log_sum_here(precise);
-    const at::Tensor most = here.clone();
-    group.all_reduce(buffer(most), Reduction::max);
-    const at::Tensor sums = at::stack({(here - most).exp(), target_scores(precise, place)});
-    group.all_reduce(buffer(sums), Reduction::sum);
-    const at::Tensor log_sum = most + sums[0].log();
+                            const at::Tensor& counts, const Communicator& group, const Parts& parts) {
+    const at::Tensor precise = precise_scores(scores);
+    const auto [log_sum, of_target] =
+        parts ? log_sum_over_parts(precise, place, group, *parts) : log_sum_over_ranks(precise, place, group);
     ctx->save_for_backward({scores, place, counts, log_sum});
-    return (log_sum - sums[1]).masked_fill(counts.logical_not(), 0).sum();
+    return (log_sum - of_target).masked_fill(counts.logical_not(), 0);
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
@@ -63,7 +110,7 @@ struct VocabularyLoss : torch::autograd::Function<VocabularyLoss> {
     const at::Tensor gradient = (precise_scores(scores) - log_sum.unsqueeze(1)).exp_().mul_(of_row);
     if (scores.size(1) > 0)
       gradient.scatter_add_(1, place.clamp_min(0).unsqueeze(1), -of_row.masked_fill(place.unsqueeze(1) < 0, 0));
-    return {gradient.to(scores.scalar_type()), at::Tensor(), at::Tensor(), at::Tensor()};
+    return {gradient.to(scores.scalar_type()), at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -96,7 +143,8 @@ void check_targets(const at::Tensor& scores, const at::Tensor& targets, const Co
 at::Tensor cross_entropy(const at::Tensor& scores, const at::Tensor& labels, const at::Tensor& class_weights) {
   const at::Tensor precise = precise_scores(scores);
   const auto weights = class_weights.defined() ? std::optional(class_weights.to(precise.options())) : std::nullopt;
-  return at::cross_entropy_loss(precise, labels, weights, at::Reduction::Sum);
+  if (!FixedOrder::current()) return at::cross_entropy_loss(precise, labels, weights, at::Reduction::Sum);
+  return fixed::sum_of_losses(at::cross_entropy_loss(precise, labels, weights, at::Reduction::None));
 }
 
 at::Tensor vocabulary_parallel_cross_entropy(const at::Tensor& scores, const at::Tensor& targets,
@@ -105,7 +153,14 @@ at::Tensor vocabulary_parallel_cross_entropy(const at::Tensor& scores, const at:
   const at::Tensor place = targets - words.offset(group.rank());
   const at::Tensor elsewhere = (place < 0).logical_or(place >= words.size(group.rank()));
   refuse_tangent("vocabulary_parallel_cross_entropy", scores);
-  return VocabularyLoss::apply(scores, place.masked_fill(elsewhere, -1), targets >= 0, group);
+  const auto order = FixedOrder::current();
+  const auto parts =
+      order ? std::make_shared<const WholeParts>(
+                  words, group.rank(),
+                  Split::balanced(words.size(), static_cast<int>(order->numbers.features), words.dim()), "words")
+            : nullptr;
+  const at::Tensor losses = VocabularyLoss::apply(scores, place.masked_fill(elsewhere, -1), targets >= 0, group, parts);
+  return order ? fixed::sum_of_losses(losses) : losses.sum();
 }
 
 }  // namespace adjoin::nn

@@ -40,6 +40,7 @@ struct Lookup : torch::autograd::Function<Lookup> {
 
 /// The vectors of ids, from the owner of the weight where it serves look-ups.
 at::Tensor look_up(const at::Tensor& weight, const at::Tensor& ids) {
+  if (const auto order = FixedOrder::current()) return fixed::look_up(order, weight, ids);
   const at::Tensor vectors = looked_up(weight, ids);
   return vectors.defined() ? vectors : Lookup::apply(weight, ids);
 }
@@ -84,7 +85,8 @@ ParallelEmbeddingImpl::ParallelEmbeddingImpl(ParallelEmbeddingOptions options, c
       group_(grid.axis(axis)),
       split_(options_.cut == ParallelEmbeddingOptions::Cut::hidden
                  ? Split::balanced(options_.features, group_.size(), 1)
-                 : Split::balanced(options_.words, group_.size(), 0)) {
+                 : Split::balanced(options_.words, group_.size(), 0)),
+      cut_words_{.in = fixed::CutFeatures::In::backward, .group = group_} {
   require(options_.words >= 1 && options_.features >= 1, [&] {
     return "ParallelEmbedding: expected at least 1 word and 1 feature, got " + std::to_string(options_.words) +
            " and " + std::to_string(options_.features);
@@ -103,9 +105,14 @@ at::Tensor ParallelEmbeddingImpl::forward(const at::Tensor& ids) {
              : vocabulary_parallel_embedding(ids, weight_, group_, split_, rows);
 }
 
-at::Tensor ParallelEmbeddingImpl::scores(const at::Tensor& x, const LocalRows& rows) const {
+at::Tensor ParallelEmbeddingImpl::scores(const at::Tensor& x, const LocalRows& rows) {
   require(options_.cut == ParallelEmbeddingOptions::Cut::vocabulary,
           "ParallelEmbedding: only an embedding that is cut by words can score words, but this one is cut by features");
+  if (const auto order = FixedOrder::current()) {
+    const auto into = [this](int parts) { return Split::balanced(options_.words, parts, 0); };
+    cut_words_.divide(*order, into, "words");
+    return fixed::linear(order, as_in_product(x), weight_, {}, cut_words_);
+  }
   std::optional<Split> split;
   if (options_.split_rows) split = Split::balanced(rows.size(), group_.size(), 0);
   return column_parallel_linear(x, weight_, {}, group_, split);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "adjoin/nn/choices.hpp"
+#include "adjoin/nn/fixed/layers.hpp"
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/partition/local_rows.hpp"
 
@@ -48,7 +49,7 @@ class ParallelEmbeddingImpl : public ShardedModule {
   /// Kinds:  replicated, or split by rows -> split
   /// Cost:   as column_parallel_linear
   /// Throws: InvalidArgument where the weight is not cut by words
-  at::Tensor scores(const at::Tensor& x, const LocalRows& rows = {}) const;
+  at::Tensor scores(const at::Tensor& x, const LocalRows& rows = {});
 
   /// How the features or the words are split.
   const Split& split() const { return split_; }
@@ -58,6 +59,7 @@ class ParallelEmbeddingImpl : public ShardedModule {
   ParallelEmbeddingOptions options_;
   Communicator group_;
   Split split_;
+  fixed::CutFeatures cut_words_;  // for sums in a fixed order
   at::Tensor weight_;
 };
 TORCH_MODULE(ParallelEmbedding);

@@ -153,26 +153,29 @@ namespace {
 using Cut = ParallelLinearOptions::Cut;
 
 /// Checks the sizes and completes the options: the deviation, and the split along the dim of the weight that it cuts.
-ParallelLinearOptions completed(ParallelLinearOptions options, const Communicator& group) {
+ParallelLinearOptions completed(ParallelLinearOptions options) {
   require(options.in_features >= 1 && options.out_features >= 1, [&] {
     return "ParallelLinear: expected at least 1 feature in and out, got " + std::to_string(options.in_features) +
            " and " + std::to_string(options.out_features);
   });
   if (!options.deviation) options.deviation = 1 / std::sqrt(3.0 * static_cast<double>(options.in_features));
-  if (options.cut == Cut::none) {
-    require(!options.split, "ParallelLinear: expected no split, because cut is Cut::none");
-    return options;
-  }
+  require(options.cut != Cut::none || !options.split, "ParallelLinear: expected no split, because cut is Cut::none");
+  if (options.cut == Cut::none) return options;
   const int64_t dim = options.cut == Cut::outputs ? 0 : 1;
   const int64_t features = dim == 0 ? options.out_features : options.in_features;
-  if (!options.split) options.split = Split::balanced(features, group.size(), dim);
-  require(options.split->size() == features && options.split->parts() == group.size(), [&] {
-    return "ParallelLinear: expected a split of " + std::to_string(features) + " features into " +
-           std::to_string(group.size()) + " parts, got " + std::to_string(options.split->size()) + " into " +
-           std::to_string(options.split->parts());
-  });
-  options.split = options.split->along(dim);
+  options.split = [=, into = options.split](int parts) {
+    return into ? into(parts).along(dim) : Split::balanced(features, parts, dim);
+  };
   return options;
+}
+
+void check_split(const Split& split, const ParallelLinearOptions& options, int ranks) {
+  const int64_t features = options.cut == Cut::outputs ? options.out_features : options.in_features;
+  require(split.size() == features && split.parts() == ranks, [&] {
+    return "ParallelLinear: expected a split of " + std::to_string(features) + " features into " +
+           std::to_string(ranks) + " parts, got " + std::to_string(split.size()) + " into " +
+           std::to_string(split.parts());
+  });
 }
 
 }  // namespace
@@ -210,7 +213,13 @@ Split stacked(const std::vector<Split>& splits) {
 
 ParallelLinearImpl::ParallelLinearImpl(ParallelLinearOptions options, const Grid& grid, const std::string& axis)
     : group_(options.cut == Cut::none ? Communicator() : grid.axis(axis)) {
-  options_ = completed(std::move(options), group_);
+  options_ = completed(std::move(options));
+  cut_.group = group_;
+  if (options_.split) {
+    split_ = options_.split(group_.size());
+    check_split(*split_, options_, group_.size());
+    cut_.in = options_.cut == Cut::outputs ? fixed::CutFeatures::In::backward : fixed::CutFeatures::In::forward;
+  }
   const auto piece = [&](std::vector<int64_t> shape, const std::optional<Split>& split, Initial initial,
                          std::vector<int64_t> matrices = {}) {
     // A tensor that each rank has whole and uses for its own rows is copied, not replicated.
@@ -218,18 +227,24 @@ ParallelLinearImpl::ParallelLinearImpl(ParallelLinearOptions options, const Grid
                                                   : cut_along(grid, axis, std::move(shape), split);
     return Piece{std::move(layout), grid, initial, std::move(matrices)};
   };
-  weight_ = register_piece(
-      "weight",
-      piece({options_.out_features, options_.in_features}, options_.split, Initial::normal(*options_.deviation),
-            options_.matrices.value_or(std::vector{options_.out_features})),
-      options_.tensor);
+  weight_ =
+      register_piece("weight",
+                     piece({options_.out_features, options_.in_features}, split_, Initial::normal(*options_.deviation),
+                           options_.matrices.value_or(std::vector{options_.out_features})),
+                     options_.tensor);
   if (!options_.bias) return;
   // Where inputs are cut, the bias is added once, after the sum, so every rank holds all of it.
-  const std::optional<Split> of_bias = options_.cut == Cut::outputs ? options_.split : std::nullopt;
+  const std::optional<Split> of_bias = options_.cut == Cut::outputs ? split_ : std::nullopt;
   bias_ = register_piece("bias", piece({options_.out_features}, of_bias, Initial::zeros()), options_.tensor);
 }
 
 at::Tensor ParallelLinearImpl::forward(const at::Tensor& x, const LocalRows& rows) {
+  if (const auto order = FixedOrder::current()) {
+    require(!options_.split_rows,
+            "the same bits in every layout: rows that are split between layers are not supported");
+    cut_.divide(*order, options_.split, "features");
+    return fixed::linear(order, as_in_product(x), weight_, bias_, cut_);
+  }
   if (options_.cut == Cut::none) return linear_product(x, weight_, bias_);
   const bool is_column = options_.cut == Cut::outputs;
   std::optional<Split> split;
@@ -239,6 +254,12 @@ at::Tensor ParallelLinearImpl::forward(const at::Tensor& x, const LocalRows& row
 
 at::Tensor activated(const at::Tensor& x, Activation activation) {
   if (activation == Activation::none) return x;
+  if (activation != Activation::tanh && FixedOrder::current()) {  // tanh has the same bits anywhere
+    if (activation == Activation::gelu) return fixed::activated(x, fixed::Curve::gelu);
+    if (activation == Activation::gelu_tanh) return fixed::activated(x, fixed::Curve::gelu_tanh);
+    const std::vector<at::Tensor> halves = x.chunk(2, -1);
+    return fixed::activated(halves[0], fixed::Curve::silu) * halves[1];
+  }
   if (activation == Activation::gelu) return at::gelu(x);
   if (activation == Activation::gelu_tanh) return at::gelu(x, "tanh");
   if (activation == Activation::tanh) return x.tanh();
@@ -252,9 +273,13 @@ std::vector<int64_t> matrices_of(int64_t rows, Activation activation) {
 
 ColRowImpl::ColRowImpl(ColRowOptions options, const Grid& grid, const std::string& axis)
     : options_(std::move(options)) {
-  const Split hidden = Split::balanced(options_.hidden_features, grid.shape().axis_size(axis), 0);
-  const Split made = options_.activation == Activation::swiglu ? stacked({hidden, hidden}) : hidden;
-  const auto linear = [&](const char* name, ParallelLinearOptions::Cut cut, int64_t in, int64_t out, const Split& split,
+  const int ranks = grid.shape().axis_size(axis);
+  const auto hidden = [features = options_.hidden_features](int parts) { return Split::balanced(features, parts, 0); };
+  const auto made = [hidden, is_swiglu = options_.activation == Activation::swiglu](int parts) {
+    return is_swiglu ? stacked({hidden(parts), hidden(parts)}) : hidden(parts);
+  };
+  const auto linear = [&](const char* name, ParallelLinearOptions::Cut cut, int64_t in, int64_t out,
+                          const std::function<Split(int parts)>& split,
                           const std::optional<std::vector<int64_t>>& matrices) {
     return register_module(name, ParallelLinear(ParallelLinearOptions{.in_features = in,
                                                                       .out_features = out,
@@ -268,11 +293,11 @@ ColRowImpl::ColRowImpl(ColRowOptions options, const Grid& grid, const std::strin
                                                 grid, axis));
   };
   using Cut = ParallelLinearOptions::Cut;
-  column_ = linear("column", Cut::outputs, options_.in_features, made.size(), made,
-                   matrices_of(made.size(), options_.activation));
+  const int64_t rows = made(ranks).size();
+  column_ = linear("column", Cut::outputs, options_.in_features, rows, made, matrices_of(rows, options_.activation));
   row_ = linear("row", Cut::inputs, options_.hidden_features, options_.out_features, hidden,
                 options_.is_head ? std::optional(std::vector<int64_t>()) : std::nullopt);
-  place_ = {options_.name + ".dropout", hidden.offset(grid.axis(axis).rank())};
+  place_ = {options_.name + ".dropout", hidden(ranks).offset(grid.axis(axis).rank())};
 }
 
 at::Tensor ColRowImpl::forward(const at::Tensor& x, const ForwardPass& pass) {

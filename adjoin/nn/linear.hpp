@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <torch/nn/pimpl.h>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "adjoin/comm/communicator.hpp"
 #include "adjoin/nn/choices.hpp"
 #include "adjoin/nn/dropout.hpp"
+#include "adjoin/nn/fixed/layers.hpp"
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/partition/local_rows.hpp"
 #include "adjoin/partition/split.hpp"
@@ -77,8 +79,9 @@ struct ParallelLinearOptions {
   Cut cut = Cut::none;
   bool bias = true;
   std::optional<double> deviation =
-      {};                           ///< of the initial weights; default 1/sqrt(3 in_features), as in torch::nn::Linear
-  std::optional<Split> split = {};  ///< how the cut features are split; default balanced
+      {};  ///< of the initial weights; default 1/sqrt(3 in_features), as in torch::nn::Linear
+  /// The cut features in so many parts, one for each rank; default balanced.
+  std::function<Split(int parts)> split = {};
   /// Parameter::matrices of the weight; default one matrix.
   std::optional<std::vector<int64_t>> matrices = {};
   /// Sequence parallelism: each rank has a balanced part of the rows, of the input's where outputs are cut, of the output's
@@ -97,11 +100,13 @@ class ParallelLinearImpl : public ShardedModule {
   /// Throws: InvalidArgument without rows where outputs are cut and rows split
   at::Tensor forward(const at::Tensor& x, const LocalRows& rows = {});
   /// How the cut features are split.
-  const Split& split() const { return *options_.split; }
+  const Split& split() const { return *split_; }
 
  private:
   ParallelLinearOptions options_;
   Communicator group_;
+  std::optional<Split> split_;
+  fixed::CutFeatures cut_;  // for sums in a fixed order
   at::Tensor weight_, bias_;
 };
 TORCH_MODULE(ParallelLinear);

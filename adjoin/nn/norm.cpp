@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "adjoin/nn/fixed/layers.hpp"
+
 namespace adjoin::nn {
 
 ReplicatedNormImpl::ReplicatedNormImpl(NormOptions options, const Grid& grid, const std::string& axis)
@@ -18,6 +20,12 @@ ReplicatedNormImpl::ReplicatedNormImpl(NormOptions options, const Grid& grid, co
 
 at::Tensor ReplicatedNormImpl::forward(const at::Tensor& x) {
   const int64_t features = options_.features;
+  if (const auto order = FixedOrder::current()) {
+    const bool is_rms = options_.kind == NormOptions::Kind::rms;
+    const at::Tensor normed = is_rms ? at::rms_norm(x, {features}, {}, options_.epsilon)
+                                     : at::layer_norm(x, {features}, {}, {}, options_.epsilon);
+    return fixed::scaled(order, normed, weight_, bias_);
+  }
   if (options_.kind == NormOptions::Kind::rms) return at::rms_norm(x, {features}, weight_, options_.epsilon);
   return at::layer_norm(x, {features}, weight_, bias_, options_.epsilon);
 }

@@ -5,9 +5,11 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/sum_of_nodes.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 
 namespace adjoin::parallel {
@@ -21,9 +23,80 @@ thread_local std::vector<BucketSum*> of_thread;
 
 }  // namespace
 
-BucketSum::BucketSum(const std::vector<nn::Parameter>& whole, Bucket bucket, When when)
+/// Sums gradients that layers have added to lanes.
+class BucketSum::Lanes {
+ public:
+  Lanes(HeldLanes held, const Bucket& bucket, const std::vector<Member>& members)
+      : lanes_(std::move(held)), bucket_(bucket), members_(members) {}
+
+  at::Tensor sum() {
+    if (held_.empty()) learn_uses();
+    std::vector<at::Tensor> nodes;
+    for (const Range& range : held_[static_cast<size_t>(bucket_.copies().rank())])
+      for (const Range& node : tree_.nodes_of(range)) nodes.push_back(packed(node));
+    const at::TensorOptions options = members_[0].parameter.options().requires_grad(false);
+    if (tree_.parts == 0) return at::zeros({bucket_.size_here()}, options);
+    if (!bucket_.is_cut()) return all_reduce_nodes(nodes, tree_, held_, bucket_.copies());
+    return reduce_scatter_nodes(nodes, tree_, held_, bucket_.sizes(), bucket_.copies(), options);
+  }
+
+ private:
+  static constexpr WeightUse kUses[] = {WeightUse::product, WeightUse::look_up};
+
+  /// Each rank's lanes and uses. Where some rank uses a weight in two ways, or two ranks do so, each way is a half of the tree.
+  void learn_uses() {
+    std::vector<int64_t> mine{lanes_.held.begin, lanes_.held.end};
+    for (const Member& member : members_) {
+      mine.push_back(0);
+      for (const WeightUse use : kUses)
+        if (lanes_.gradients->has(member.parameter, use)) mine.back() |= 1 << static_cast<int>(use);
+    }
+    const auto ranks = static_cast<size_t>(bucket_.copies().size());
+    std::vector<int64_t> all(ranks * mine.size());
+    bucket_.copies().all_gather(buffer(mine), buffer(all), std::vector(ranks, std::ssize(mine)));
+    const auto of_rank = [&](size_t rank) { return std::span(all).subspan(rank * mine.size(), mine.size()); };
+    uses_.assign(members_.size(), 0);
+    int64_t any = 0;
+    for (size_t rank = 0; rank < ranks; ++rank)
+      for (size_t i = 0; i < members_.size(); ++i) any |= uses_[i] |= of_rank(rank)[2 + i];
+    two_uses_ = std::ranges::count(uses_, 3) > 0;
+    tree_ = {any == 0 ? 0 : two_uses_ ? 2 * lanes_.lanes : lanes_.lanes};
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      const Range range{of_rank(rank)[0], of_rank(rank)[1]};
+      int64_t used = 0;
+      for (const int64_t use : of_rank(rank).subspan(2)) used |= use;
+      std::vector<Range>& held = held_.emplace_back();
+      if (!two_uses_ || (used & 1) != 0) held.push_back(range);
+      if (two_uses_ && (used & 2) != 0) held.push_back({lanes_.lanes + range.begin, lanes_.lanes + range.end});
+    }
+  }
+
+  at::Tensor packed(Range node) const {
+    const bool is_second = node.begin >= lanes_.lanes;
+    const int64_t before = is_second ? lanes_.lanes : 0;
+    const Range lanes{node.begin - before, node.end - before};
+    std::vector<at::Tensor> gradients(std::ranges::max(bucket_.members()) + 1);
+    for (size_t i = 0; i < members_.size(); ++i) {
+      const WeightUse use = is_second || uses_[i] == 2 ? WeightUse::look_up : WeightUse::product;
+      const at::Tensor sum = lanes_.gradients->take(members_[i].parameter, use, lanes);
+      gradients[bucket_.members()[i]] = sum.defined() ? sum : at::zeros_like(members_[i].parameter.detach());
+    }
+    return bucket_.pack(gradients);
+  }
+
+  HeldLanes lanes_;
+  const Bucket& bucket_;
+  const std::vector<Member>& members_;
+  bool two_uses_ = false;
+  std::vector<int64_t> uses_;             // of each member, a bit for each use, on all ranks
+  SumTree tree_;                          // of the lanes of each use
+  std::vector<std::vector<Range>> held_;  // by rank
+};
+
+BucketSum::BucketSum(const std::vector<nn::Parameter>& whole, Bucket bucket, When when, std::optional<HeldLanes> lanes)
     : bucket_(std::move(bucket)), when_(when), missing_(bucket_.members().size()) {
   for (const size_t i : bucket_.members()) members_.push_back({whole[i].name, whole[i].tensor});
+  if (lanes) lanes_ = std::make_unique<Lanes>(*std::move(lanes), bucket_, members_);
   if (when_ == When::asked) return;
   for (size_t i = 0; i < members_.size(); ++i) {
     require(!GradientHook::is_on(members_[i].parameter),
@@ -73,6 +146,10 @@ void BucketSum::sum() {
   const at::NoGradGuard no_gradient;
   finish();
   is_begun_ = true;
+  if (lanes_) {
+    sum_ = lanes_->sum();
+    return;
+  }
   packed_ = pack_gradients();
   const Communicator& copies = bucket_.copies();
   if (copies.size() == 1) return keep(std::exchange(packed_, {}));

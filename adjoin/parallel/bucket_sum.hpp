@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "adjoin/base/not_copied.hpp"
+#include "adjoin/movement/fixed_order.hpp"
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/parallel/bucket.hpp"
 #include "adjoin/parallel/gradient_hook.hpp"
@@ -31,7 +33,8 @@ class BucketSum : NotCopied {
   };
   /// `whole` are the module's parameters; the bucket was made from their reals (reals_of).
   /// Throws: InvalidArgument for a parameter whose gradients another object sums within backward
-  BucketSum(const std::vector<nn::Parameter>& whole, Bucket bucket, When when);
+  /// `lanes`: where the gradients are, whose sum then has the same bits in every layout; asked only.
+  BucketSum(const std::vector<nn::Parameter>& whole, Bucket bucket, When when, std::optional<HeldLanes> lanes = {});
   ~BucketSum();
 
   const Bucket& bucket() const { return bucket_; }
@@ -63,6 +66,7 @@ class BucketSum : NotCopied {
   at::Tensor pack_gradients();
   void finish();
   void keep(const at::Tensor& packed);
+  class Lanes;
 
   Bucket bucket_;
   std::vector<Member> members_;
@@ -73,6 +77,7 @@ class BucketSum : NotCopied {
   at::Tensor packed_;                 // what is being summed
   std::unique_ptr<Pending> running_;  // after packed_, which it reads
   std::deque<GradientHook> hooks_;
+  std::unique_ptr<Lanes> lanes_;
 };
 
 }  // namespace adjoin::parallel

@@ -17,6 +17,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
+#include "adjoin/nn/fixed/squares.hpp"
 #include "adjoin/nn/state.hpp"
 #include "adjoin/parallel/arriving_weights.hpp"
 #include "adjoin/parallel/copies.hpp"
@@ -62,13 +63,15 @@ constexpr int64_t kMessage = 1 << 18;
 /// The bucket's parameters in the same order, in the buckets in which they are sent.
 std::vector<std::unique_ptr<BucketSum>> sums_of(const Bucket& bucket, const std::vector<nn::Parameter>& whole,
                                                 const std::vector<nn::Parameter>& in_reals,
-                                                const std::function<BucketSum::When(const nn::Parameter&)>& when_of) {
+                                                const std::function<BucketSum::When(const nn::Parameter&)>& when_of,
+                                                const std::optional<HeldLanes>& lanes) {
   std::vector<std::unique_ptr<BucketSum>> sums;
   const auto add = [&](std::vector<size_t> members) {
     auto when = when_of(whole[members[0]]);
     for (const size_t i : members)
       if (when_of(whole[i]) == BucketSum::When::asked) when = BucketSum::When::asked;
-    sums.push_back(std::make_unique<BucketSum>(whole, Bucket(in_reals, std::move(members), bucket.is_cut()), when));
+    sums.push_back(
+        std::make_unique<BucketSum>(whole, Bucket(in_reals, std::move(members), bucket.is_cut()), when, lanes));
   };
   std::vector<size_t> members;
   int64_t elements = 0;
@@ -85,16 +88,38 @@ std::vector<std::unique_ptr<BucketSum>> sums_of(const Bucket& bucket, const std:
   return sums;
 }
 
+/// The piece with another tensor in place of each of its own.
+template <class Other>
+FlatPiece each_of(const FlatPiece& piece, const Other& other) {
+  FlatPiece result{piece.value.defined() ? other(piece.value) : piece.value, other(piece.gradient), {}};
+  for (const at::Tensor& moment : piece.moments) result.moments.push_back(other(moment));
+  return result;
+}
+FlatPiece part_of(const FlatPiece& piece, int64_t begin, int64_t size) {
+  return each_of(piece, [=](const at::Tensor& x) { return x.narrow(0, begin, size); });
+}
+
 /// Calls `work` for parts of equal tensors, one after another.
 void in_pieces(const FlatPiece& whole, const std::function<void(const FlatPiece&)>& work) {
-  for (int64_t begin = 0; begin < whole.gradient.numel(); begin += kAtOnce) {
-    const auto piece_of = [&](const at::Tensor& x) {
-      return x.defined() ? x.narrow(0, begin, std::min(kAtOnce, x.numel() - begin)) : x;
-    };
-    FlatPiece piece{piece_of(whole.value), piece_of(whole.gradient), {}};
-    for (const at::Tensor& moment : whole.moments) piece.moments.push_back(piece_of(moment));
-    work(piece);
-  }
+  for (int64_t begin = 0; begin < whole.gradient.numel(); begin += kAtOnce)
+    work(part_of(whole, begin, std::min(kAtOnce, whole.gradient.numel() - begin)));
+}
+
+/// Updates a piece in whole vector registers: LibTorch's kernels round the last elements, which do not fill one, otherwise, so that
+/// an element's bits would depend on where the piece ends.
+void update_in_registers(const Rule& rule, const FlatPiece& piece, const UpdateStep& step) {
+  constexpr int64_t kUnit = 64;
+  const int64_t all = piece.gradient.numel(), rest = all % kUnit;
+  if (all > rest) rule.update(part_of(piece, 0, all - rest), step);
+  if (rest == 0) return;
+  const FlatPiece last = part_of(piece, all - rest, rest), padded = each_of(last, [&](const at::Tensor& x) {
+                                                             const at::Tensor whole = at::zeros({kUnit}, x.options());
+                                                             whole.narrow(0, 0, rest).copy_(x);
+                                                             return whole;
+                                                           });
+  rule.update(padded, step);
+  last.value.copy_(padded.value.narrow(0, 0, rest));
+  for (size_t i = 0; i < last.moments.size(); ++i) last.moments[i].copy_(padded.moments[i].narrow(0, 0, rest));
 }
 
 bool is_here(const nn::Parameter& parameter) {
@@ -158,7 +183,8 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, Optimizer
     const nn::Parameter& first = parameters_[bucket.members()[0]];
     UpdateGroup& part =
         parts_.emplace_back(std::move(bucket), decays(first), enters_norm(first), takes_matrices(rule_, first));
-    part.sums = sums_of(part.bucket, parameters_, in_reals, std::bind_front(&Optimizer::when_summed, this));
+    part.sums =
+        sums_of(part.bucket, parameters_, in_reals, std::bind_front(&Optimizer::when_summed, this), options_.lanes);
   }
   arriving_ = arriving_weights();
   workers_ = options_.workers ? *options_.workers : workers_of(parameters_);
@@ -171,6 +197,7 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, Optimizer
 }
 
 BucketSum::When Optimizer::when_summed(const nn::Parameter& parameter) const {
+  if (options_.lanes) return BucketSum::When::asked;
   const bool cuts = options_.zero == 2 && BucketSum::fits_each_time(parameter);
   const auto works_alike = [&](int rank) { return std::ranges::count(parameter.grid.workers(), rank) > 0; };
   const auto sums = [&] { return cuts && std::ranges::all_of(parameter.layout.grid().ranks(), works_alike); };
@@ -223,7 +250,7 @@ Update Optimizer::step(double learning_rate, double loss_scale) {
   settle();
   if (std::exchange(options_.compares_copies, false)) check_copies(parameters_, "Optimizer");
   const std::vector<at::Tensor> gradients = reduced_gradients();
-  const double norm = global_norm(gradients) / loss_scale;
+  const double norm = (options_.lanes ? fixed_norm(gradients) : global_norm(gradients)) / loss_scale;
   const bool is_finite = std::isfinite(norm);
   if (is_finite) {
     const double factor = (options_.clip > 0 && norm > options_.clip ? options_.clip / norm : 1) / loss_scale;
@@ -266,6 +293,18 @@ double Optimizer::global_norm(const std::vector<at::Tensor>& gradients) const {
   return std::sqrt(squares[0]);
 }
 
+double Optimizer::fixed_norm(const std::vector<at::Tensor>& gradients) const {
+  std::array<double, 1> largest{};
+  for (const at::Tensor& gradient : gradients) largest[0] = std::max(largest[0], nn::fixed::largest_of(gradient));
+  workers_.all_reduce(buffer(largest), Reduction::max);
+  if (!std::isfinite(largest[0])) return largest[0];
+  nn::fixed::Squares squares(largest[0]);
+  for (size_t i = 0; i < parts_.size(); ++i)
+    if (parts_[i].enters_norm) squares.add(gradients[i]);
+  workers_.all_reduce(buffer(squares.sums));
+  return std::sqrt(squares.total());
+}
+
 void Optimizer::solve_matrices(const std::vector<at::Tensor>& gradients, double factor) const {
   std::vector<at::Tensor> shards(parameters_.size());
   for (size_t i = 0; i < parts_.size(); ++i) {
@@ -299,7 +338,7 @@ void Optimizer::update(const UpdateGroup& part, const at::Tensor& gradient, doub
   in_pieces({values, gradient, part.moments}, [&](const FlatPiece& piece) {
     if (part.has_matrices) return rule_.of_matrices->update(piece, step);
     if (factor != 1) piece.gradient.mul_(factor);
-    rule_.update(piece, step);
+    options_.lanes ? update_in_registers(rule_, piece, step) : rule_.update(piece, step);
   });
   in_turn([&](const Bucket& message, const at::Tensor& mine) {
     const auto elements = std::reduce(message.sizes().begin(), message.sizes().end());

@@ -95,6 +95,9 @@ struct OptimizerOptions {
   /// Whether new weights that travel between hosts may arrive after `step`: operations of LibTorch wait for those that they read.
   /// Otherwise they arrive within it.
   bool weights_arrive_later = false;
+  /// Where the gradients are, if the update is to have the same bits in every layout; on all workers. Then nothing is summed within
+  /// backward.
+  std::optional<HeldLanes> lanes{};
   /// The workers over which the gradient's norm is computed; all of them call `step`. By default those of the parameters'
   /// layouts.
   std::optional<Communicator> workers{};
@@ -168,6 +171,8 @@ class Optimizer {
   std::vector<at::Tensor> reduced_gradients();
   /// Where one worker finds a norm that is not finite, the result is not finite on any worker.
   double global_norm(const std::vector<at::Tensor>& gradients) const;
+  /// The same whatever the layout.
+  double fixed_norm(const std::vector<at::Tensor>& gradients) const;
   /// Replaces the gradients of matrices by what the rule makes of them.
   void solve_matrices(const std::vector<at::Tensor>& gradients, double factor) const;
   void update(const UpdateGroup& part, const at::Tensor& gradient, double factor, double learning_rate,

@@ -48,8 +48,9 @@ class MicroBatches {
     std::vector<MicroBatch>& batches = known_[{batch_ranks(grid).rank(), grid.axis("cp").rank()}];
     const auto count = static_cast<int>(parts_of_step(configuration_));
     for (int i = static_cast<int>(batches.size()); i < count; ++i)
-      batches.push_back(micro_batch_of(task_, data::Part::train, samples_, {.training = true, .loss_share = 1},
-                                       weight_type(configuration_.precision), grid, i, count));
+      batches.push_back(
+          micro_batch_of(task_, data::Part::train, samples_, part_of_batch(task_, std::ssize(samples_), grid, i, count),
+                         {.training = true, .loss_share = 1}, weight_type(configuration_.precision), grid));
     return batches;
   }
 

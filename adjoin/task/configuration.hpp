@@ -73,6 +73,7 @@ struct Configuration : ModelOptions, WorkerOptions {
   double clip = 1.0;
   Precision precision = Precision::fp32;
   int64_t seed = 1;
+  std::string same_bits = "off";
 
   nn::AttentionMethod cp_method = nn::AttentionMethod::ring;
   std::string pipeline = "1f1b";

@@ -7,6 +7,7 @@
 #include "adjoin/task/class_weights.hpp"
 #include "adjoin/task/configuration.hpp"
 #include "adjoin/task/grid_sizes.hpp"
+#include "adjoin/task/same_bits.hpp"
 #include "adjoin/task/traced_steps.hpp"
 
 namespace adjoin::train {
@@ -192,6 +193,7 @@ void validate(const Configuration& c) {
            " is more than --batch " + std::to_string(c.batch) + ": some would be empty on all ranks";
   });
   check_halves(c);
+  check_same_bits(c);
   traced_steps(c);          // throws for an invalid range
   listed_class_weights(c);  // likewise for what is no list
   check_experts(c);

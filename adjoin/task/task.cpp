@@ -40,13 +40,16 @@ models::Model described_model(const Task& task) {
   return models::Model(task.segments(), one_worker.at("pp", 0), at::TensorOptions(at::kMeta));
 }
 
-MicroBatch micro_batch_of(const Task& task, data::Part part, std::span<const int64_t> samples, Step step,
-                          const at::TensorOptions& tensor, const Grid& grid, int number, int count) {
-  const Communicator &cp = grid.axis("cp"), &parts = batch_ranks(grid);
-  const data::BatchPart all{0, std::ssize(samples)};
-  const data::BatchPart mine = task.is_computed_together()
-                                   ? data::part_of(data::part_of(all, number, count), parts.rank(), parts.size())
-                                   : data::part_of(data::part_of(all, parts.rank(), parts.size()), number, count);
+data::BatchPart part_of_batch(const Task& task, int64_t samples, const Grid& grid, int number, int count) {
+  const Communicator& parts = batch_ranks(grid);
+  const data::BatchPart all{0, samples};
+  return task.is_computed_together() ? data::part_of(data::part_of(all, number, count), parts.rank(), parts.size())
+                                     : data::part_of(data::part_of(all, parts.rank(), parts.size()), number, count);
+}
+
+MicroBatch micro_batch_of(const Task& task, data::Part part, std::span<const int64_t> samples,
+                          const data::BatchPart& mine, Step step, const at::TensorOptions& tensor, const Grid& grid) {
+  const Communicator& cp = grid.axis("cp");
   step.loss_share_is_per_token = task.output_is_per_token();
   MicroBatch batch = task.micro_batch(part, samples, mine, step);
   for (at::Tensor* x : {&batch.input, &batch.target})

@@ -27,10 +27,12 @@ namespace adjoin::train {
 
 /// What a worker computes at once: its part of a global batch, or a part of that.
 struct MicroBatch {
-  at::Tensor input;        ///< of the first segment
-  at::Tensor target;       ///< what the loss compares the last segment's output with
-  ForwardPass pass;        ///< the step, and the rows of the input
-  int64_t tokens = 0;      ///< number of tokens
+  at::Tensor input;    ///< of the first segment
+  at::Tensor target;   ///< what the loss compares the last segment's output with
+  ForwardPass pass;    ///< the step, and the rows of the input
+  int64_t tokens = 0;  ///< number of tokens
+  /// How many samples of the rows each sample of the batch has, as a sequence of several texts; empty: one.
+  std::vector<int64_t> pieces = {};
   double loss_factor = 1;  ///< for a task whose samples weigh differently: what makes the loss their weighted mean
 };
 
@@ -138,12 +140,15 @@ std::string content_of_file(const Task& task, std::string_view name);
 /// One worker's model of a task, whose tensors have shapes and no memory.
 models::Model described_model(const Task& task);
 
-/// One of the `count` micro-batches of a rank's part of a global batch: micro-batch `number`. Of a context-parallel group each
+/// Micro-batch `number` of the `count` micro-batches of a rank's part of a global batch of `samples` samples.
+data::BatchPart part_of_batch(const Task& task, int64_t samples, const Grid& grid, int number = 0, int count = 1);
+
+/// The micro-batch of the samples of a part of a global batch. Of a context-parallel group each
 /// rank gets some rows of each sample, with their targets, or with the targets of some samples. Floating-point inputs and targets
 /// are converted to the type of the weights, `tensor`, and the input comes on its device; the target stays on the CPU.
 /// Throws: InvalidArgument where the ranks along cp cannot share the rows, as the task does not give the sample and token of each
-MicroBatch micro_batch_of(const Task& task, data::Part part, std::span<const int64_t> samples, Step step,
-                          const at::TensorOptions& tensor, const Grid& grid, int number = 0, int count = 1);
+MicroBatch micro_batch_of(const Task& task, data::Part part, std::span<const int64_t> samples,
+                          const data::BatchPart& mine, Step step, const at::TensorOptions& tensor, const Grid& grid);
 
 /// The task's loss of a micro-batch, whose target goes to the output's device.
 /// Throws: InvalidArgument where context-parallel ranks have outputs that do not belong to their targets

@@ -94,7 +94,7 @@ std::shared_ptr<const LanguageModelling::BatchCounts> LanguageModelling::counts(
 
 MicroBatch LanguageModelling::micro_batch(data::Part part, std::span<const int64_t> samples,
                                           const data::BatchPart& mine, Step step) const {
-  std::vector<int64_t> ids, targets, lengths;
+  std::vector<int64_t> ids, targets, lengths, pieces;
   if (mine.begin > 0)  // masks are numbered by the pieces of the global batch
     step.first_sample += counts(part, samples)->pieces[static_cast<size_t>(mine.begin)];
   for (const int64_t sample : samples.subspan(static_cast<size_t>(mine.begin), static_cast<size_t>(mine.count))) {
@@ -102,11 +102,13 @@ MicroBatch LanguageModelling::micro_batch(data::Part part, std::span<const int64
     ids.insert(ids.end(), read.ids.begin(), read.ids.end());
     targets.insert(targets.end(), read.targets.begin(), read.targets.end());
     lengths.insert(lengths.end(), read.lengths.begin(), read.lengths.end());
+    pieces.push_back(std::ssize(read.lengths));
   }
   return {.input = at::tensor(ids, at::kLong),
           .target = at::tensor(targets, at::kLong),
           .pass = {step, LocalRows(Rows::balanced(lengths, 1))},
-          .tokens = std::ssize(ids)};
+          .tokens = std::ssize(ids),
+          .pieces = std::move(pieces)};
 }
 
 double LanguageModelling::loss_denominator(data::Part part, std::span<const int64_t> samples) const {

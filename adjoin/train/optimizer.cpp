@@ -46,14 +46,17 @@ int zero_of_updates(const Configuration& configuration) {
 }
 
 parallel::Optimizer make_optimizer(const Configuration& configuration, std::span<const models::Segment> segments,
-                                   std::vector<nn::Parameter> parameters, const Communicator& workers) {
+                                   std::vector<nn::Parameter> parameters, const Communicator& workers,
+                                   std::optional<HeldLanes> lanes) {
   return {std::move(parameters),
           rule_of(configuration),
           {.weight_decay = configuration.weight_decay,
            .clip = configuration.clip,
            .zero = zero_of_updates(configuration),
            .sums_in_backward = sums_in_backward(configuration, segments),
-           .weights_arrive_later = !configuration.has_program(),  // which reads pieces, past LibTorch's operations
+           // A program, and products in pieces, read memory past LibTorch's operations.
+           .weights_arrive_later = !configuration.has_program() && !lanes,
+           .lanes = std::move(lanes),
            .workers = workers}};
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,8 +26,9 @@ std::function<bool(const nn::Parameter&)> keeps_shard_of_gradient(const Configur
                                                                   std::span<const models::Segment> segments);
 
 /// The optimizer that a configuration describes, for these parameters of a model with these segments. All `workers` call it;
-/// each may have other parameters.
+/// each may have other parameters. `lanes`: OptimizerOptions::lanes.
 parallel::Optimizer make_optimizer(const Configuration& configuration, std::span<const models::Segment> segments,
-                                   std::vector<nn::Parameter> parameters, const Communicator& workers);
+                                   std::vector<nn::Parameter> parameters, const Communicator& workers,
+                                   std::optional<HeldLanes> lanes = {});
 
 }  // namespace adjoin::train

@@ -74,8 +74,9 @@ void converse(const SavedModel& saved, const Configuration& configuration, const
     if (!texts.empty()) {
       std::vector<int64_t> samples(texts.size());
       std::iota(samples.begin(), samples.end(), int64_t{0});
-      const MicroBatch batch =
-          micro_batch_of(*saved.task, data::Part::test, samples, {}, trainer.tensor(), trainer.grid());
+      const MicroBatch batch = micro_batch_of(*saved.task, data::Part::test, samples,
+                                              part_of_batch(*saved.task, std::ssize(samples), trainer.grid()), {},
+                                              trainer.tensor(), trainer.grid());
       auto predictions = saved.task->predictions(trainer.output(batch), batch, trainer.grid());
       if (trainer.grid().coordinate("tp") != 0) predictions.clear();
       predictions = gathered(predictions, world);
@@ -135,7 +136,9 @@ std::vector<int64_t> predict(const TensorPrediction& options) {
     for (size_t begin = 0; begin < samples.size(); begin += static_cast<size_t>(at_once)) {
       const std::span now =
           std::span(samples).subspan(begin, std::min(static_cast<size_t>(at_once), samples.size() - begin));
-      const MicroBatch batch = micro_batch_of(*task, data::Part::test, now, {}, trainer.tensor(), trainer.grid());
+      const MicroBatch batch =
+          micro_batch_of(*task, data::Part::test, now, part_of_batch(*task, std::ssize(now), trainer.grid()), {},
+                         trainer.tensor(), trainer.grid());
       const at::Tensor all = rows_of_all(trainer.output(batch), trainer.grid());
       if (is_first_of_process(world)) outputs.push_back(all.cpu());
     }

@@ -20,6 +20,7 @@
 #include "adjoin/parallel/copies.hpp"
 #include "adjoin/task/grid_sizes.hpp"
 #include "adjoin/task/precision.hpp"
+#include "adjoin/task/same_bits.hpp"
 #include "adjoin/train/autocast.hpp"
 #include "adjoin/train/backward_slices.hpp"
 #include "adjoin/train/expert_counts.hpp"
@@ -58,7 +59,9 @@ Trainer::Trainer(const Configuration& configuration, const Task& task, const Com
       model_(
           model_here(stages_, grid_, tensor_, sharding_of(configuration), static_cast<uint64_t>(configuration.seed))),
       parameters_(parameters_of(stages_, model_, grid_, tensor_, sharding_of(configuration))),
-      checks_gradients_(configuration.check_gradients && !configuration.has_program()) {
+      checks_gradients_(configuration.check_gradients && !configuration.has_program() && !same_bits(configuration)) {
+  if (const auto numbers = same_bits(configuration))
+    lanes_.emplace(*numbers, grid_, static_cast<int>(configuration.microbatches));
   for (const models::Segment& segment : stages_.segments)
     slice_names_.push_back({"forward " + segment.name, "backward " + segment.name});
 }
@@ -73,7 +76,9 @@ void Trainer::initialize() {
 }
 
 parallel::Optimizer& Trainer::optimizer() {
-  if (!optimizer_) optimizer_.emplace(make_optimizer(configuration_, stages_.segments, parameters_, grid_.world()));
+  if (!optimizer_)
+    optimizer_.emplace(make_optimizer(configuration_, stages_.segments, parameters_, grid_.world(),
+                                      lanes_ ? std::optional(lanes_->held()) : std::nullopt));
   return *optimizer_;
 }
 
@@ -136,7 +141,7 @@ struct Trainer::Sums {
 class Trainer::StageRunner {
  public:
   /// Losses are divided by `denominator`.
-  StageRunner(Trainer& trainer, const std::function<MicroBatch(int)>& make, Sums& sums, double denominator)
+  StageRunner(Trainer& trainer, const std::function<OrderedBatch(int)>& make, Sums& sums, double denominator)
       : trainer_(trainer),
         make_(make),
         uses_(trainer.stages_.stages_at(trainer.grid_.coordinate("pp")).size()),
@@ -149,7 +154,8 @@ class Trainer::StageRunner {
   }
 
   at::Tensor forward(int stage, int number, const at::Tensor& input) {
-    const MicroBatch& batch = batch_of(number);
+    const auto& [batch, order] = batch_of(number);
+    const WithOrder with_order(order);
     const Configuration& c = trainer_.configuration_;
     const models::Model& model = trainer_.model_;
     const Autocast autocast(c.precision, trainer_.tensor_.device());
@@ -174,18 +180,20 @@ class Trainer::StageRunner {
     return x.to(weight_type(c.precision));  // as the next stage expects it
   }
   at::Tensor loss(int number, const at::Tensor& output) {
-    const MicroBatch& batch = batch_of(number);
+    const auto& [batch, order] = batch_of(number);
+    const WithOrder with_order(order);
     const Task& task = trainer_.task_;
-    const at::Tensor mean = loss_of(task, output, batch, trainer_.grid_) / denominator_;
+    const at::Tensor loss = loss_of(task, output, batch, trainer_.grid_), mean = loss / denominator_;
     if (checks_)
       check_gradients(mean, known_parameters(), known_, trainer_.model_->stage(), {{"tp", Kind::replicated}});
-    sums_.add(mean.item<double>(), batch, flops_of(batch, trainer_.stages_.segments),
+    // Exact losses are divided when all are added up, so that their sum has no order.
+    sums_.add((order ? loss : mean).item<double>(), batch, flops_of(batch, trainer_.stages_.segments),
               task.tally(output.detach(), batch));
     return mean;
   }
   std::vector<int64_t> output_shape(int stage, int number) {
     const models::Segment& last = trainer_.stages_.segments_of(stage).back();
-    return last.output_shape(trainer_.model_->stage(), batch_of(number).pass.rows);
+    return last.output_shape(trainer_.model_->stage(), batch_of(number).batch.pass.rows);
   }
   void note(const pipeline::Action& action, double seconds) {
     if (action.kind != pipeline::Kind::forward)
@@ -197,7 +205,7 @@ class Trainer::StageRunner {
 
  private:
   /// A micro-batch is made when the first stage of this rank needs it, and dropped when all its stages have used it.
-  const MicroBatch& batch_of(int number) {
+  const OrderedBatch& batch_of(int number) {
     const auto [found, is_new] = batches_.try_emplace(number);
     if (is_new) {
       const lab::TimeSlice slice("data", number);
@@ -216,9 +224,9 @@ class Trainer::StageRunner {
   }
 
   Trainer& trainer_;
-  const std::function<MicroBatch(int)>& make_;
+  const std::function<OrderedBatch(int)>& make_;
   struct UsedBatch {
-    MicroBatch batch;
+    OrderedBatch batch;
     size_t uses = 0;
   };
   std::map<int, UsedBatch> batches_;
@@ -231,7 +239,7 @@ class Trainer::StageRunner {
   std::vector<KnownTensor> known_;  // for a stage that is checked: its inputs
 };
 
-void Trainer::run(const pipeline::Schedule& schedule, const std::function<MicroBatch(int)>& make, Sums& sums,
+void Trainer::run(const pipeline::Schedule& schedule, const std::function<OrderedBatch(int)>& make, Sums& sums,
                   double denominator, double loss_scale) {
   using Runner = StageRunner;
   Runner runner(*this, make, sums, denominator);
@@ -257,20 +265,27 @@ void Trainer::add_up(Sums& sums, bool training) {
 
 StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double learning_rate, double loss_scale) {
   optimizer();  // it may sum gradients during backward
+  if (lanes_) lanes_->held().gradients->begin_step();
   const double denominator = task_.loss_denominator(data::Part::train, samples);
   const Step context{.seed = static_cast<uint64_t>(configuration_.seed),
                      .number = step,
                      .training = true,
                      .loss_share = denominator > 0 ? loss_scale / denominator : 0};
+  const int64_t size = std::ssize(samples);
   const auto make = [&](int i) {
-    return micro_batch_of(task_, data::Part::train, samples, context, tensor_, grid_, i,
-                          static_cast<int>(parts_of_step(configuration_)));
+    const data::BatchPart part =
+        lanes_ ? lanes_->part(size, i)
+               : part_of_batch(task_, size, grid_, i, static_cast<int>(parts_of_step(configuration_)));
+    MicroBatch batch = micro_batch_of(task_, data::Part::train, samples, part, context, tensor_, grid_);
+    const auto order = lanes_ ? lanes_->order(size, i, batch) : nullptr;
+    return OrderedBatch{std::move(batch), order};
   };
   Sums sums(stages_.segments);
   run(stages_.schedule, make, sums, denominator, loss_scale);
   checks_gradients_ = false;
   for (const auto& [part, shards] : model_->shards()) shards->take_gradients();
   add_up(sums, /*training=*/true);  // before the new weights travel
+  if (lanes_ && denominator > 0) sums.loss /= denominator;
   const parallel::Update update = [&] {
     const lab::TimeSlice slice("optimizer");
     return optimizer().step(learning_rate, loss_scale);
@@ -289,6 +304,7 @@ StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double 
 at::Tensor Trainer::output(const MicroBatch& batch) const {
   const at::NoGradGuard no_gradient;
   const Autocast autocast(configuration_.precision, tensor_.device());
+  const WithOrder with_order(lanes_ ? lanes_->of_evaluation() : nullptr);
   return model_->forward(batch.input, batch.pass);
 }
 
@@ -322,7 +338,10 @@ Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_
     if (largest_of_all(interrupted(), grid_.world()) != 0) return {.interrupted = true};
     const size_t count = std::min(in_a_row, all - begin);
     const auto make = [&](int i) {
-      return micro_batch_of(task_, part, samples_of(begin + static_cast<size_t>(i)), {}, tensor_, grid_);
+      const std::span now = samples_of(begin + static_cast<size_t>(i));
+      return OrderedBatch{
+          micro_batch_of(task_, part, now, part_of_batch(task_, std::ssize(now), grid_), {}, tensor_, grid_),
+          lanes_ ? lanes_->of_evaluation() : nullptr};
     };
     run(pipeline::forward_only(stages_.schedule, static_cast<int>(count)), make, sums, 1);
     for (size_t i = begin; progress && i < begin + count; ++i)

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,6 +15,7 @@
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/task/configuration.hpp"
 #include "adjoin/task/task.hpp"
+#include "adjoin/train/lanes.hpp"
 #include "adjoin/train/results.hpp"
 #include "adjoin/train/stages.hpp"
 
@@ -28,7 +30,8 @@ std::vector<models::Segment> segments_of(const Configuration& configuration, con
 /// How ranks keep weights of which others hold copies.
 inline models::Sharding sharding_of(const Configuration& configuration) {
   using models::Sharding;
-  if (configuration.has_program()) return Sharding::none;  // its segment shards its weights itself
+  // The segment of a program shards its weights itself; with the same bits all rows of a table are added up in one order.
+  if (configuration.has_program() || configuration.same_bits != "off") return Sharding::none;
   constexpr Sharding kStages[] = {Sharding::rows_of_gradients, Sharding::tables, Sharding::tables, Sharding::all};
   return kStages[configuration.zero];
 }
@@ -87,8 +90,12 @@ class Trainer {
  private:
   struct Sums;
   class StageRunner;
+  struct OrderedBatch {
+    MicroBatch batch;
+    std::shared_ptr<const FixedOrder> order = {};  // none where sums may have any
+  };
   /// Runs a schedule on the micro-batches that `make` gives by number; losses are divided by `denominator`.
-  void run(const pipeline::Schedule& schedule, const std::function<MicroBatch(int)>& make, Sums& sums,
+  void run(const pipeline::Schedule& schedule, const std::function<OrderedBatch(int)>& make, Sums& sums,
            double denominator, double loss_scale = 1);
   void add_up(Sums& sums, bool training);
 
@@ -97,7 +104,8 @@ class Trainer {
   Grid grid_;
   Stages stages_;
   at::TensorOptions tensor_;  // of weights and what they compute
-  models::Model model_;       // of this rank's segments
+  std::optional<Lanes> lanes_;
+  models::Model model_;  // of this rank's segments
   std::vector<nn::Parameter> parameters_;
   std::map<bool, size_t> tally_sizes_;  // for training and evaluation; for ranks without the last stage
   std::optional<parallel::Optimizer> optimizer_;

@@ -348,7 +348,7 @@ TEST(Stacked, gives_each_rank_its_part_of_every_layer) {
 TEST(ParallelLinear, refuses_sizes_and_splits_that_do_not_fit) {
   for (const Cut cut : {Cut::none, Cut::outputs, Cut::inputs}) {
     ParallelLinearOptions options = linear(cut, false);
-    options.split = Split::balanced(9, 1, 0);
+    options.split = [](int parts) { return Split::balanced(9, parts, 0); };
     EXPECT_THROW(ParallelLinear(options, one_worker(), "tp"), InvalidArgument);
     options = linear(cut, false);
     options.in_features = 0;

@@ -40,4 +40,21 @@ void add_column_sums(const at::Tensor& sum, const at::Tensor& x, std::span<const
   });
 }
 
+void add_rows(const at::Tensor& sum, const at::Tensor& ids, const at::Tensor& x, std::span<const Range> leaves) {
+  require(sum.scalar_type() == at::kFloat, "sums of rows are kept in float32");
+  const at::Tensor rows = x.detach().contiguous(), numbers = ids.contiguous();
+  const int64_t length = rows.size(1);
+  const auto* const to = numbers.const_data_ptr<int64_t>();
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, rows.scalar_type(), "add_rows", [&] {
+    on_one_thread_each(length, kColumns, [&](Range part) {
+      for (const Range& leaf : leaves)
+        for (int64_t row = leaf.begin; row < leaf.end; ++row) {
+          float* const of = sum.mutable_data_ptr<float>() + to[row] * length;
+          const scalar_t* const from = rows.const_data_ptr<scalar_t>() + row * length;
+          for (int64_t column = part.begin; column < part.end; ++column) of[column] += static_cast<float>(from[column]);
+        }
+    });
+  });
+}
+
 }  // namespace adjoin::nn::fixed

@@ -14,4 +14,9 @@ namespace adjoin::nn::fixed {
 /// Shapes: sum [n] in float32, contiguous; x [rows, n]
 void add_column_sums(const at::Tensor& sum, const at::Tensor& x, std::span<const Range> leaves);
 
+/// Adds row i of x to row ids[i] of `sum`, one after the other, as the gradient of a table in which rows are looked up. The bits of a
+/// column do not depend on the others.
+/// Shapes: sum [words, n] in float32, contiguous; ids [rows] int64; x [rows, n]
+void add_rows(const at::Tensor& sum, const at::Tensor& ids, const at::Tensor& x, std::span<const Range> leaves);
+
 }  // namespace adjoin::nn::fixed

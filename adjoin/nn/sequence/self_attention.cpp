@@ -53,12 +53,14 @@ ParallelSelfAttentionImpl::ParallelSelfAttentionImpl(SelfAttentionOptions option
       of_rows_(options_.rows_axis.empty() ? Communicator() : grid.axis(options_.rows_axis)) {
   const int64_t hidden = options_.hidden, size = options_.head_size;
   const int64_t each = options_.heads / options_.key_heads;
-  const Split features = Split::balanced(options_.heads * size, key_heads_.parts(), 0, each * size);
-  const Split keys = Split::balanced(options_.key_heads * size, key_heads_.parts(), 0, size);
-  const Split qkv = stacked({features, keys, keys});
+  const auto of_heads = [](int64_t heads, int64_t unit) {
+    return [=](int parts) { return Split::balanced(heads * unit, parts, 0, unit); };
+  };
+  const auto features = of_heads(options_.key_heads, each * size), keys = of_heads(options_.key_heads, size);
+  const auto qkv = [=](int parts) { return stacked({features(parts), keys(parts), keys(parts)}); };
   using Cut = ParallelLinearOptions::Cut;
-  const auto linear = [&](const char* name, Cut cut, int64_t in, int64_t out, bool bias, const Split& split,
-                          std::vector<int64_t> matrices) {
+  const auto linear = [&](const char* name, Cut cut, int64_t in, int64_t out, bool bias,
+                          const std::function<Split(int parts)>& split, std::vector<int64_t> matrices) {
     return register_module(name, ParallelLinear(ParallelLinearOptions{.in_features = in,
                                                                       .out_features = out,
                                                                       .cut = cut,
@@ -70,9 +72,9 @@ ParallelSelfAttentionImpl::ParallelSelfAttentionImpl(SelfAttentionOptions option
                                                                       .tensor = options_.tensor},
                                                 grid, axis));
   };
-  qkv_ = linear("qkv", Cut::outputs, hidden, qkv.size(), options_.qkv_bias, qkv,
-                {features.size(), keys.size(), keys.size()});
-  out_ = linear("out", Cut::inputs, features.size(), hidden, options_.out_bias, features, {hidden});
+  const int64_t of_q = options_.heads * size, of_k = options_.key_heads * size;
+  qkv_ = linear("qkv", Cut::outputs, hidden, of_q + 2 * of_k, options_.qkv_bias, qkv, {of_q, of_k, of_k});
+  out_ = linear("out", Cut::inputs, of_q, hidden, options_.out_bias, features, {hidden});
 }
 
 at::Tensor ParallelSelfAttentionImpl::forward(const at::Tensor& x, const ForwardPass& pass, KeyValueCache* cache) {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/fixed_order.hpp"
 #include "adjoin/movement/saved_value.hpp"
 #include "adjoin/nn/sequence/methods.hpp"
 #include "adjoin/nn/sequence/tile.hpp"
@@ -29,18 +30,23 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-/// Samples of about equal length, which go through the kernel together, padded to the longest.
+/// The least multiple of `unit` that is not below a length.
+int64_t padded(int64_t length, int64_t unit) {
+  return (length + unit - 1) / unit * unit;
+}
+
+/// Samples of about equal length, which go through the kernel together, padded to the longest, or to a multiple of `unit`.
 class Batch {
  public:
   /// For queries of `type`.
-  Batch(const Rows& rows, std::span<const int64_t> samples, bool causal, at::ScalarType type)
+  Batch(const Rows& rows, std::span<const int64_t> samples, bool causal, at::ScalarType type, int64_t unit)
       : samples_(std::ssize(samples)) {
     std::vector<int64_t> begins, lengths;
     for (const int64_t sample : samples) {
       begins.push_back(rows.offset(sample));
       lengths.push_back(rows.lengths()[static_cast<size_t>(sample)]);
     }
-    longest_ = *std::max_element(lengths.begin(), lengths.end());
+    longest_ = padded(*std::max_element(lengths.begin(), lengths.end()), unit);
     first_ = begins.front();
     const bool equal = std::all_of(lengths.begin(), lengths.end(), [&](int64_t length) { return length == longest_; });
     is_block_ = equal && begins.back() - first_ == (samples_ - 1) * longest_;
@@ -96,7 +102,12 @@ class Batch {
 constexpr double kLeastLength = 0.8;
 constexpr int64_t kShort = 32;
 
-std::shared_ptr<const std::vector<Batch>> batches_of(const Rows& rows, bool causal, at::ScalarType type) {
+/// In a fixed order the kernel's bits may not depend on the other samples: then those of one batch have the same padded length.
+constexpr int64_t kUnit = 16;
+
+std::shared_ptr<const std::vector<Batch>> batches_of(const Rows& rows, bool causal, at::ScalarType type,
+                                                     bool is_fixed) {
+  const int64_t unit = is_fixed ? kUnit : 1;
   const std::vector<int64_t>& lengths = rows.lengths();
   const auto length = [&](int64_t sample) { return lengths[static_cast<size_t>(sample)]; };
   std::vector<int64_t> order;
@@ -106,10 +117,12 @@ std::shared_ptr<const std::vector<Batch>> batches_of(const Rows& rows, bool caus
   std::vector<Batch> batches;
   for (auto begin = order.begin(); begin != order.end();) {
     const auto least = std::min<double>(kLeastLength * static_cast<double>(length(*begin)), length(*begin) - kShort);
-    const auto end =
-        std::find_if(begin, order.end(), [&](int64_t s) { return static_cast<double>(length(s)) < least; });
+    const int64_t of_longest = padded(length(*begin), unit);
+    const auto end = std::find_if(begin, order.end(), [&](int64_t s) {
+      return is_fixed ? padded(length(s), unit) != of_longest : static_cast<double>(length(s)) < least;
+    });
     std::sort(begin, end);
-    batches.emplace_back(rows, std::span(begin, end), causal, type);
+    batches.emplace_back(rows, std::span(begin, end), causal, type, unit);
     begin = end;
   }
   return std::make_shared<const std::vector<Batch>>(std::move(batches));
@@ -119,8 +132,13 @@ std::shared_ptr<const std::vector<Batch>> batches_of(const Rows& rows, bool caus
 at::Tensor shared_by(int64_t each, const at::Tensor& x) {
   return each == 1 ? x : x.repeat_interleave(each, 1);
 }
-at::Tensor sum_of_shared(int64_t each, const at::Tensor& x) {
-  return each == 1 ? x : x.unflatten(1, {x.size(1) / each, each}).sum(2);
+at::Tensor sum_of_shared(int64_t each, const at::Tensor& x, bool is_fixed) {
+  if (each == 1) return x;
+  const at::Tensor shared = x.unflatten(1, {x.size(1) / each, each});
+  if (!is_fixed) return shared.sum(2);
+  at::Tensor sum = shared.select(2, 0).clone();
+  for (int64_t i = 1; i < each; ++i) sum.add_(shared.select(2, i));
+  return sum;
 }
 
 /// The data of a call besides its tensors.
@@ -128,6 +146,7 @@ struct Samples {
   std::shared_ptr<const std::vector<Batch>> batches;  // shared with the other layers of the micro-batch
   bool causal;
   double scale;
+  bool is_fixed;  // bits that do not depend on the other samples and heads
 };
 
 /// Memory into which all batches are unpacked; undefined where one batch has all rows.
@@ -139,7 +158,7 @@ at::Tensor unset(const at::Tensor& x, int64_t size, const std::vector<Batch>& ba
 struct WholeSamples : torch::autograd::Function<WholeSamples> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const Samples& samples) {
-    const auto& [batches, causal, scale] = samples;
+    const auto& [batches, causal, scale, is_fixed] = samples;
     const int64_t each = q.size(1) / k.size(1);
     at::Tensor out = unset(q, v.size(2), *batches);
     tensor_list saved{q, k, v, at::Tensor()};
@@ -158,7 +177,7 @@ struct WholeSamples : torch::autograd::Function<WholeSamples> {
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
     require(!at::GradMode::is_enabled(), "attention: double backward is not supported");
-    const auto& [batches, causal, scale] = value_of<Samples>(ctx->saved_data["samples"]);
+    const auto& [batches, causal, scale, is_fixed] = value_of<Samples>(ctx->saved_data["samples"]);
     const tensor_list saved = ctx->get_saved_variables();
     const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &out = saved[3];
     const int64_t each = q.size(1) / k.size(1);
@@ -171,8 +190,8 @@ struct WholeSamples : torch::autograd::Function<WholeSamples> {
           shared_by(each, batch.pack(v)), batch.pack(out), saved[4 + i], /*dropout_p=*/0.0, causal, batch.mask(),
           scale);
       batch.unpack(dq, of_q, q.scalar_type());
-      batch.unpack(sum_of_shared(each, dk), of_k, q.scalar_type());
-      batch.unpack(sum_of_shared(each, dv), of_v, q.scalar_type());
+      batch.unpack(sum_of_shared(each, dk, is_fixed), of_k, q.scalar_type());
+      batch.unpack(sum_of_shared(each, dv, is_fixed), of_v, q.scalar_type());
     }
     return {of_q, of_k, of_v, at::Tensor()};
   }
@@ -188,10 +207,11 @@ at::Tensor attention_on_one_worker(const at::Tensor& q, const at::Tensor& k, con
   // The kernel returns a number for a NaN query.
   if (!serves || !std::isfinite((q.sum() + k.sum()).item<double>()))
     return ring_attention(q, k, v, rows, Communicator(), options);
-  const auto batches =
-      rows.once(std::string("batches of ") + c10::toString(partial_type(q)) + (options.causal ? ", causal" : ""),
-                [&] { return batches_of(rows, options.causal, partial_type(q)); });
-  return WholeSamples::apply(q, k, v, Samples{batches, options.causal, *options.scale});
+  const bool is_fixed = FixedOrder::current() != nullptr;
+  const std::string key = std::string("batches of ") + c10::toString(partial_type(q)) +
+                          (options.causal ? ", causal" : "") + (is_fixed ? ", fixed" : "");
+  const auto batches = rows.once(key, [&] { return batches_of(rows, options.causal, partial_type(q), is_fixed); });
+  return WholeSamples::apply(q, k, v, Samples{batches, options.causal, *options.scale, is_fixed});
 }
 
 }  // namespace adjoin::nn

@@ -1,0 +1,113 @@
+#include "adjoin/movement/fixed_order.hpp"
+
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/movement/postponed.hpp"
+
+namespace adjoin {
+namespace {
+
+thread_local std::shared_ptr<const FixedOrder> of_thread;
+
+}  // namespace
+
+std::shared_ptr<const FixedOrder> FixedOrder::current() {
+  return of_thread;
+}
+
+std::vector<Range> FixedOrder::rows_of(std::span<const Leaf> some, int64_t rows) const {
+  const bool are_tokens = rows == tokens;
+  require(are_tokens || rows == samples, [&] {
+    return "the same bits in every layout: expected a tensor of this micro-batch's " + std::to_string(tokens) +
+           " tokens or " + std::to_string(samples) + " samples, got one of " + std::to_string(rows) + " rows";
+  });
+  std::vector<Range> ranges;
+  for (const Leaf& leaf : some) ranges.push_back(are_tokens ? leaf.tokens : leaf.samples);
+  return ranges;
+}
+
+WithOrder::WithOrder(std::shared_ptr<const FixedOrder> order) : before_(std::exchange(of_thread, std::move(order))) {}
+
+WithOrder::~WithOrder() {
+  of_thread = std::move(before_);
+}
+
+void LaneGradients::add(const FixedOrder& order, const at::Tensor& parameter, WeightUse use, int64_t rows,
+                        const AddToSum& add_to) {
+  Sums& sums = sums_[{parameter.unsafeGetTensorImpl(), use}];
+  require(
+      sums.micro_batch < order.micro_batch,
+      "the same bits in every layout: a weight is used twice in a model, or backward takes micro-batches in another "
+      "order than forward");
+  sums.micro_batch = order.micro_batch;
+  sums.lanes = order.numbers.lanes;
+  for (auto begin = order.leaves.begin(); begin != order.leaves.end();) {
+    const auto end =
+        std::find_if(begin, order.leaves.end(), [&](const Leaf& leaf) { return leaf.lane != begin->lane; });
+    if (begin->lane != sums.lane) {
+      complete(sums);
+      sums.lane = begin->lane;
+      sums.nodes.emplace_back(Range{sums.lane, sums.lane + 1},
+                              at::zeros(parameter.sizes(), parameter.options().dtype(at::kFloat).requires_grad(false)));
+    }
+    add_to(sums.nodes.back().second, order.rows_of(std::span(begin, end), rows));
+    begin = end;
+  }
+}
+
+/// Adds the last two nodes while they are the halves of one.
+void LaneGradients::complete(Sums& sums) {
+  const SumTree tree{sums.lanes};
+  while (sums.nodes.size() > 1) {
+    auto& [first, sum] = sums.nodes[sums.nodes.size() - 2];
+    const auto& [second, more] = sums.nodes.back();
+    if (first.end != second.begin || tree.nodes_of({first.begin, second.end}).size() > 1) return;
+    sum.add_(more);
+    first.end = second.end;
+    sums.nodes.pop_back();
+  }
+}
+
+void LaneGradients::begin_step() {
+  for (auto& [key, sums] : sums_) {
+    sums.nodes.clear();
+    sums.lane = sums.micro_batch = -1;
+  }
+}
+
+bool LaneGradients::has(const at::Tensor& parameter, WeightUse use) const {
+  return sums_.contains({parameter.unsafeGetTensorImpl(), use});
+}
+
+at::Tensor LaneGradients::take(const at::Tensor& parameter, WeightUse use, Range node) {
+  const auto found = sums_.find({parameter.unsafeGetTensorImpl(), use});
+  if (found == sums_.end()) return {};
+  Sums& sums = found->second;
+  const auto there = [&](Range wanted) -> std::optional<at::Tensor> {
+    for (auto& [range, sum] : sums.nodes)
+      if (range == wanted) return sum;
+    return std::nullopt;
+  };
+  const at::Tensor total = sum_of_node<at::Tensor>(node, there, [](at::Tensor left, const at::Tensor& right) {
+                             return left.add_(right);
+                           }).value_or(at::Tensor());
+  std::erase_if(sums.nodes,
+                [&](const auto& one) { return one.first.begin >= node.begin && one.first.end <= node.end; });
+  return total;
+}
+
+at::Tensor add_to_lanes(const std::shared_ptr<const FixedOrder>& order, const at::Tensor& parameter, WeightUse use,
+                        int64_t rows, AddToSum add_to) {
+  require(parameter.is_leaf(), "the same bits in every layout: a weight that was computed has no lanes");
+  if (!order->gradients) return {};
+  return parameter_gradient(parameter, [=, add_to = std::move(add_to)] {
+    order->gradients->add(*order, parameter, use, rows, add_to);
+    return at::Tensor();
+  });
+}
+
+}  // namespace adjoin

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "adjoin/base/not_copied.hpp"
+#include "adjoin/partition/sum_tree.hpp"
+
+namespace adjoin {
+
+/// A range of a lane's samples that are on this rank: their rows in a tensor of all tokens of a micro-batch, and in one of its
+/// samples.
+struct Leaf {
+  int64_t lane = 0;
+  Range tokens, samples;
+};
+
+/// What a layer does with a weight. A weight that is used in two ways has a sum for each.
+enum class WeightUse : uint8_t { product, look_up };
+
+struct FixedOrder;
+/// Adds to a sum what some rows give, one range after another.
+using AddToSum = std::function<void(const at::Tensor& sum, std::span<const Range> rows)>;
+
+/// The gradients of weights as backward has added them up so far: for each lane of the global batch a sum of its own.
+///
+/// A layer adds each leaf's part, in order, to the sum of the leaf's lane. When a lane is complete, as the next one begins, it is
+/// added to the node of the tree (SumTree) that it completes. So a rank keeps few sums, and the order is that of the tree.
+class LaneGradients : NotCopied {
+ public:
+  /// Adds the gradient of a micro-batch's leaves: `add_to(sum, rows)` adds those of some leaves of one lane, by their rows in a
+  /// tensor with `rows` rows, to a sum in float32 of the parameter's shape.
+  /// Throws: InvalidArgument for a parameter that a micro-batch adds to twice, or where micro-batches are not in order
+  void add(const FixedOrder& order, const at::Tensor& parameter, WeightUse use, int64_t rows, const AddToSum& add_to);
+  /// Forgets all gradients, and begins with micro-batch 0 again.
+  void begin_step();
+  /// Whether a layer has used the parameter so since the object was made.
+  bool has(const at::Tensor& parameter, WeightUse use) const;
+  /// The sum of a node's lanes, which is then forgotten; undefined where nothing was added.
+  at::Tensor take(const at::Tensor& parameter, WeightUse use, Range node);
+
+ private:
+  struct Sums {
+    int64_t lanes = 0;                                // of the tree
+    int64_t lane = -1, micro_batch = -1;              // which were added last
+    std::vector<std::pair<Range, at::Tensor>> nodes;  // in order; the last one is a lane that may be incomplete
+  };
+  static void complete(Sums& sums);
+  std::map<std::pair<const void*, WeightUse>, Sums> sums_;
+};
+
+/// The lanes of which a rank has gradients.
+struct HeldLanes {
+  std::shared_ptr<LaneGradients> gradients;
+  int64_t lanes = 0;
+  Range held;
+};
+
+/// The order of sums that layers keep in a pass, so that their results have the same bits in every layout: what a thread's
+/// WithOrder sets, and layers read in forward and save for backward.
+struct FixedOrder {
+  SameBits numbers;
+  int64_t micro_batch = 0;          ///< its number on this rank in this step
+  std::vector<Leaf> leaves;         ///< of this micro-batch
+  int64_t tokens = 0, samples = 0;  ///< of this micro-batch: rows of a tensor of all tokens, or of all samples
+  /// Where gradients are added up; none where a pass has no backward.
+  std::shared_ptr<LaneGradients> gradients = {};
+
+  /// The order that this thread keeps; null where sums may have any.
+  static std::shared_ptr<const FixedOrder> current();
+  /// The rows of each leaf in a tensor of all tokens or of all samples, which its number of rows tells.
+  /// Throws: InvalidArgument for another number of rows
+  std::vector<Range> rows_of(std::span<const Leaf> some, int64_t rows) const;
+};
+
+/// Sets the order that this thread keeps for as long as it lives.
+class WithOrder : NotCopied {
+ public:
+  explicit WithOrder(std::shared_ptr<const FixedOrder> order);
+  ~WithOrder();
+
+ private:
+  std::shared_ptr<const FixedOrder> before_;
+};
+
+/// For a layer's backward in a fixed order, in place of parameter_gradient: adds the gradient of a parameter to its lanes, now
+/// or when a PostponedGradients computes it. Returns an undefined tensor, which adds nothing to `.grad`.
+/// Throws: InvalidArgument as LaneGradients::add, and for a parameter that is not a leaf of the graph
+at::Tensor add_to_lanes(const std::shared_ptr<const FixedOrder>& order, const at::Tensor& parameter, WeightUse use,
+                        int64_t rows, AddToSum add_to);
+
+}  // namespace adjoin

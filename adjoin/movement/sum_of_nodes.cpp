@@ -1,0 +1,94 @@
+#include "adjoin/movement/sum_of_nodes.hpp"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+
+#include "adjoin/movement/tensor_buffer.hpp"
+
+namespace adjoin {
+namespace {
+
+std::vector<Range> nodes_of(SumTree tree, const std::vector<Range>& held) {
+  std::vector<Range> nodes;
+  for (const Range& range : held)
+    for (const Range& node : tree.nodes_of(range)) nodes.push_back(node);
+  return nodes;
+}
+
+/// Whether a sum over the ranks in any order is that of the tree: there are two numbers to add.
+bool is_plain_sum(SumTree tree, const std::vector<std::vector<Range>>& held) {
+  return held.size() == 2 && std::ranges::all_of(held, [&](const auto& of) { return nodes_of(tree, of).size() == 1; });
+}
+
+at::Tensor sum_of(SumTree tree, const std::vector<std::pair<Range, at::Tensor>>& nodes) {
+  const auto there = [&](Range wanted) -> std::optional<at::Tensor> {
+    for (const auto& [range, value] : nodes)
+      if (range == wanted) return value;
+    return std::nullopt;
+  };
+  const auto add = [](const at::Tensor& left, const at::Tensor& right) { return left + right; };
+  return sum_of_node<at::Tensor>({0, tree.parts}, there, add).value();
+}
+
+}  // namespace
+
+at::Tensor reduce_scatter_nodes(const std::vector<at::Tensor>& nodes, SumTree tree,
+                                const std::vector<std::vector<Range>>& held, std::span<const int64_t> sizes,
+                                const Communicator& group, const at::TensorOptions& options) {
+  const auto ranks = static_cast<size_t>(group.size()), rank = static_cast<size_t>(group.rank());
+  const int64_t mine = sizes[rank];
+  if (is_plain_sum(tree, held)) {
+    const at::Tensor sum = at::empty({mine}, nodes.front().options());
+    group.reduce_scatter(buffer(nodes.front()), buffer(sum), sizes);
+    return sum;
+  }
+  std::vector<int64_t> sent, received;
+  std::vector<at::Tensor> blocks;  // for each rank its block of each node
+  for (int64_t r = 0, before = 0; r < std::ssize(sizes); before += sizes[static_cast<size_t>(r++)]) {
+    for (const at::Tensor& node : nodes) blocks.push_back(node.narrow(0, before, sizes[static_cast<size_t>(r)]));
+    sent.push_back(std::ssize(nodes) * sizes[static_cast<size_t>(r)]);
+    received.push_back(std::ssize(nodes_of(tree, held[static_cast<size_t>(r)])) * mine);
+  }
+  const at::Tensor out = blocks.empty() ? at::empty({0}, options) : at::cat(blocks);
+  const at::Tensor in = ranks == 1 ? out : at::empty({std::reduce(received.begin(), received.end())}, out.options());
+  if (ranks > 1) group.all_to_all(buffer(out), sent, buffer(in), received);
+  std::vector<std::pair<Range, at::Tensor>> all;
+  int64_t before = 0;
+  for (const auto& ranges : held)
+    for (const Range& node : nodes_of(tree, ranges)) {
+      all.emplace_back(node, in.narrow(0, before, mine));
+      before += mine;
+    }
+  return sum_of(tree, all);
+}
+
+at::Tensor all_reduce_nodes(const std::vector<at::Tensor>& nodes, SumTree tree,
+                            const std::vector<std::vector<Range>>& held, const Communicator& group) {
+  if (group.size() == 1) {
+    std::vector<std::pair<Range, at::Tensor>> all;
+    const std::vector<Range> ranges = nodes_of(tree, held.front());
+    for (size_t i = 0; i < ranges.size(); ++i) all.emplace_back(ranges[i], nodes[i]);
+    return sum_of(tree, all);
+  }
+  const at::Tensor& first = nodes.front();
+  if (is_plain_sum(tree, held)) {
+    const at::Tensor sum = first.contiguous();
+    group.all_reduce(buffer(sum));
+    return sum;
+  }
+  std::vector<at::Tensor> flat;
+  for (const at::Tensor& node : nodes) flat.push_back(node.contiguous().view({-1}));
+  const std::vector<int64_t> sizes = Split::balanced(first.numel(), group.size(), 0).sizes();
+  const at::Tensor mine = reduce_scatter_nodes(flat, tree, held, sizes, group, first.options()).contiguous();
+  const at::Tensor sum = at::empty(first.sizes(), first.options());
+  group.all_gather(buffer(mine), buffer(sum), sizes);
+  return sum;
+}
+
+}  // namespace adjoin

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "adjoin/comm/communicator.hpp"
+#include "adjoin/movement/fixed_order.hpp"
+#include "adjoin/partition/sum_tree.hpp"
+
+namespace adjoin::nn::fixed {
+
+// The parts of layers that add something up, in the order that a pass keeps (FixedOrder): each gives the same bits in every layout.
+// For float32, and bfloat16 under autocast; once differentiable.
+
+/// Features that a product adds over, and which are cut over the ranks of a group.
+struct CutFeatures {
+  enum class In : uint8_t { none, forward, backward };
+  In in = In::none;  ///< forward: the features of x are cut; backward: those of the result
+  std::shared_ptr<const WholeParts> parts = {};
+  Communicator group = {};
+
+  /// Finds the parts again where the order has another number of them than at the last call; `into` divides the features into so
+  /// many, and gives the ranks' own cut too.
+  /// Throws: InvalidArgument as WholeParts
+  void divide(const FixedOrder& order, const std::function<Split(int parts)>& into, const std::string& what);
+};
+
+/// x W^T + b, in the type of x, whose sum over cut features is a tree over their parts and ranks: forward, or for the gradient of x.
+/// Shape: x [*, in_r], weight [out_r, in_r], bias [out_r] or undefined -> [*, out_r]
+/// Cost:  nothing where features are not cut; else all_reduce_nodes of the result, or of x's gradient
+at::Tensor linear(const std::shared_ptr<const FixedOrder>& order, const at::Tensor& x, const at::Tensor& weight,
+                  const at::Tensor& bias, const CutFeatures& cut);
+
+/// x w + b for each row of x [rows, features]; w and b [features], b may be undefined.
+at::Tensor scaled(const std::shared_ptr<const FixedOrder>& order, const at::Tensor& x, const at::Tensor& weight,
+                  const at::Tensor& bias);
+
+/// The rows of a table [words, features] that ids name. Shape: ids [rows] int64 -> [rows, features]
+at::Tensor look_up(const std::shared_ptr<const FixedOrder>& order, const at::Tensor& weight, const at::Tensor& ids);
+
+/// One of LibTorch's activations: "gelu", "gelu_tanh", "silu".
+enum class Curve : uint8_t { gelu, gelu_tanh, silu };
+at::Tensor activated(const at::Tensor& x, Curve curve);
+
+/// The sum of losses, in float64: each is rounded to a multiple of 2^-24, so that sums below 2^29 are exact and have no order.
+/// An infinite or NaN loss stays one.
+at::Tensor sum_of_losses(const at::Tensor& losses);
+
+}  // namespace adjoin::nn::fixed

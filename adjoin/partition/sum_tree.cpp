@@ -1,0 +1,60 @@
+#include "adjoin/partition/sum_tree.hpp"
+
+#include "adjoin/base/error.hpp"
+
+namespace adjoin {
+
+std::string SameBits::to_string() const {
+  return "lanes=" + std::to_string(lanes) + ",leaves=" + std::to_string(leaves) +
+         ",features=" + std::to_string(features);
+}
+
+std::pair<Range, Range> SumTree::halves(Range node) {
+  const int64_t middle = node.begin + (node.size() + 1) / 2;
+  return {{node.begin, middle}, {middle, node.end}};
+}
+
+namespace {
+
+void add_nodes(Range node, Range range, std::vector<Range>& nodes) {
+  if (node.end <= range.begin || node.begin >= range.end || node.size() == 0) return;
+  if (node.begin >= range.begin && node.end <= range.end) {
+    nodes.push_back(node);
+    return;
+  }
+  const auto [first, second] = SumTree::halves(node);
+  add_nodes(first, range, nodes);
+  add_nodes(second, range, nodes);
+}
+
+}  // namespace
+
+std::vector<Range> SumTree::nodes_of(Range range) const {
+  std::vector<Range> nodes;
+  add_nodes({0, parts}, range, nodes);
+  return nodes;
+}
+
+WholeParts::WholeParts(const Split& ranks, int rank, const Split& parts, const std::string& what)
+    : tree{parts.parts()} {
+  for (int r = 0; r < ranks.parts(); ++r) held.push_back({balanced_range(tree.parts, ranks.parts(), r)});
+  const Range mine = held_by(rank);
+  local.resize(static_cast<size_t>(mine.size()));
+  int64_t found = 0;
+  for (const Overlap& common : overlaps(ranks, rank, parts)) {
+    require(common.to >= mine.begin && common.to < mine.end, [&] {
+      return "the same bits in every layout: " + std::to_string(ranks.parts()) + " ranks cannot hold whole parts of " +
+             what + ", of which there are " + std::to_string(tree.parts) + ", " + parts.to_string() +
+             "; choose other features= of --same-bits, or another --tp";
+    });
+    local[static_cast<size_t>(common.to - mine.begin)].push_back(
+        {common.from_offset, common.from_offset + common.range.size()});
+    found += common.range.size();
+  }
+  int64_t of_parts = 0;
+  for (int64_t part = mine.begin; part < mine.end; ++part) of_parts += parts.size(static_cast<int>(part));
+  require(found == of_parts && found == ranks.size(rank),
+          [&] { return "the same bits in every layout: parts of " + what + " are cut between ranks"; });
+}
+
+}  // namespace adjoin

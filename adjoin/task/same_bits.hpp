@@ -1,0 +1,18 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "adjoin/partition/sum_tree.hpp"
+#include "adjoin/task/configuration.hpp"
+
+namespace adjoin::train {
+
+/// How --same-bits divides sums; none without it. What it does not say follows from the batch, the sequence and the model alone.
+/// Throws: InvalidArgument for a text that is not one, and for numbers that the batch or the model does not have
+std::optional<SameBits> same_bits(const Configuration& configuration);
+
+/// Throws: InvalidArgument for what --same-bits does not go with, by name
+void check_same_bits(const Configuration& configuration);
+
+}  // namespace adjoin::train

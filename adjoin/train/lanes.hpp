@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "adjoin/data/sampler.hpp"
+#include "adjoin/movement/fixed_order.hpp"
+#include "adjoin/partition/grid.hpp"
+#include "adjoin/task/task.hpp"
+
+namespace adjoin::train {
+
+/// How a global batch is divided where sums have the same bits in every layout: a rank holds whole lanes of samples, and each of
+/// its micro-batches whole leaves. Ranks beyond the lanes hold nothing.
+class Lanes {
+ public:
+  Lanes(SameBits numbers, const Grid& grid, int microbatches);
+
+  /// The lanes of this rank, and their gradients since the last update.
+  HeldLanes held() const { return held_; }
+  /// The samples of a micro-batch of a global batch.
+  data::BatchPart part(int64_t samples, int number) const;
+  /// The order of its sums.
+  std::shared_ptr<const FixedOrder> order(int64_t samples, int number, const MicroBatch& batch) const;
+  /// That of a pass without backward, in which samples do not meet.
+  std::shared_ptr<const FixedOrder> of_evaluation() const;
+
+ private:
+  struct OfLane {
+    int64_t lane;
+    Range samples;
+  };
+  std::vector<OfLane> leaves(int64_t samples, int number) const;
+
+  SameBits numbers_;
+  HeldLanes held_;
+  int microbatches_;
+};
+
+}  // namespace adjoin::train
