@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <map>
@@ -55,7 +56,7 @@ at::Tensor reduce_scatter_nodes(const std::vector<at::Tensor>& nodes, SumTree tr
     sent.push_back(std::ssize(nodes) * sizes[static_cast<size_t>(r)]);
     received.push_back(std::ssize(nodes_of(tree, held[static_cast<size_t>(r)])) * mine);
   }
-  const at::Tensor out = blocks.empty() ? at::empty({0}, options) : at::cat(blocks);
+  const at::Tensor out = blocks.empty() ? at::empty({0}, options) : blocks.size() == 1 ? blocks[0] : at::cat(blocks);
   const at::Tensor in = ranks == 1 ? out : at::empty({std::reduce(received.begin(), received.end())}, out.options());
   if (ranks > 1) group.all_to_all(buffer(out), sent, buffer(in), received);
   std::vector<std::pair<Range, at::Tensor>> all;
@@ -69,24 +70,19 @@ at::Tensor reduce_scatter_nodes(const std::vector<at::Tensor>& nodes, SumTree tr
 }
 
 at::Tensor all_reduce_nodes(const std::vector<at::Tensor>& nodes, SumTree tree,
-                            const std::vector<std::vector<Range>>& held, const Communicator& group) {
-  if (group.size() == 1) {
-    std::vector<std::pair<Range, at::Tensor>> all;
-    const std::vector<Range> ranges = nodes_of(tree, held.front());
-    for (size_t i = 0; i < ranges.size(); ++i) all.emplace_back(ranges[i], nodes[i]);
-    return sum_of(tree, all);
-  }
-  const at::Tensor& first = nodes.front();
+                            const std::vector<std::vector<Range>>& held, const Communicator& group,
+                            const std::vector<int64_t>& shape, const at::TensorOptions& options) {
   if (is_plain_sum(tree, held)) {
-    const at::Tensor sum = first.contiguous();
+    const at::Tensor sum = nodes.front().contiguous();
     group.all_reduce(buffer(sum));
-    return sum;
+    return sum.view(shape);
   }
   std::vector<at::Tensor> flat;
   for (const at::Tensor& node : nodes) flat.push_back(node.contiguous().view({-1}));
-  const std::vector<int64_t> sizes = Split::balanced(first.numel(), group.size(), 0).sizes();
-  const at::Tensor mine = reduce_scatter_nodes(flat, tree, held, sizes, group, first.options()).contiguous();
-  const at::Tensor sum = at::empty(first.sizes(), first.options());
+  const std::vector<int64_t> sizes = Split::balanced(c10::multiply_integers(shape), group.size(), 0).sizes();
+  const at::Tensor mine = reduce_scatter_nodes(flat, tree, held, sizes, group, options).contiguous();
+  if (group.size() == 1) return mine.view(shape);
+  const at::Tensor sum = at::empty(shape, options);
   group.all_gather(buffer(mine), buffer(sum), sizes);
   return sum;
 }

@@ -21,9 +21,10 @@ at::Tensor reduce_scatter_nodes(const std::vector<at::Tensor>& nodes, SumTree tr
                                 const std::vector<std::vector<Range>>& held, std::span<const int64_t> sizes,
                                 const Communicator& group, const at::TensorOptions& options);
 
-/// The whole sum on all ranks, each of which holds some node; these may have any shape.
+/// The whole sum, of a shape, on all ranks.
 /// Cost: as reduce_scatter_nodes, and an all-gather
 at::Tensor all_reduce_nodes(const std::vector<at::Tensor>& nodes, SumTree tree,
-                            const std::vector<std::vector<Range>>& held, const Communicator& group);
+                            const std::vector<std::vector<Range>>& held, const Communicator& group,
+                            const std::vector<int64_t>& shape, const at::TensorOptions& options);
 
 }  // namespace adjoin

@@ -86,7 +86,8 @@ LogSum log_sum_over_parts(const at::Tensor& scores, const at::Tensor& place, con
   for (const Range& node : parts.tree.nodes_of(mine)) nodes.push_back(*sum_of_node<at::Tensor>(node, of_part, add));
   const at::Tensor of_target = target_scores(scores, place);  // one rank's and zeros: a sum without an order
   group.all_reduce(buffer(of_target));
-  return {most + all_reduce_nodes(nodes, parts.tree, parts.held, group).log(), of_target};
+  return {most + all_reduce_nodes(nodes, parts.tree, parts.held, group, {scores.size(0)}, scores.options()).log(),
+          of_target};
 }
 
 /// The loss of each row.

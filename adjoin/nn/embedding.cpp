@@ -84,8 +84,8 @@ ParallelEmbeddingImpl::ParallelEmbeddingImpl(ParallelEmbeddingOptions options, c
     : options_(std::move(options)),
       group_(grid.axis(axis)),
       split_(options_.cut == ParallelEmbeddingOptions::Cut::hidden
-                 ? Split::balanced(options_.features, group_.size(), 1)
-                 : Split::balanced(options_.words, group_.size(), 0)),
+                 ? fixed::cut_features(options_.features, group_.size(), 1)
+                 : fixed::cut_features(options_.words, group_.size(), 0)),
       cut_words_{.in = fixed::CutFeatures::In::backward, .group = group_} {
   require(options_.words >= 1 && options_.features >= 1, [&] {
     return "ParallelEmbedding: expected at least 1 word and 1 feature, got " + std::to_string(options_.words) +
@@ -109,7 +109,7 @@ at::Tensor ParallelEmbeddingImpl::scores(const at::Tensor& x, const LocalRows& r
   require(options_.cut == ParallelEmbeddingOptions::Cut::vocabulary,
           "ParallelEmbedding: only an embedding that is cut by words can score words, but this one is cut by features");
   if (const auto order = FixedOrder::current()) {
-    const auto into = [this](int parts) { return Split::balanced(options_.words, parts, 0); };
+    const auto into = [this](int parts) { return fixed::cut_features(options_.words, parts, 0); };
     cut_words_.divide(*order, into, "words");
     return fixed::linear(order, as_in_product(x), weight_, {}, cut_words_);
   }

@@ -164,7 +164,7 @@ ParallelLinearOptions completed(ParallelLinearOptions options) {
   const int64_t dim = options.cut == Cut::outputs ? 0 : 1;
   const int64_t features = dim == 0 ? options.out_features : options.in_features;
   options.split = [=, into = options.split](int parts) {
-    return into ? into(parts).along(dim) : Split::balanced(features, parts, dim);
+    return into ? into(parts).along(dim) : fixed::cut_features(features, parts, dim);
   };
   return options;
 }

@@ -36,7 +36,8 @@ class BucketSum::Lanes {
       for (const Range& node : tree_.nodes_of(range)) nodes.push_back(packed(node));
     const at::TensorOptions options = members_[0].parameter.options().requires_grad(false);
     if (tree_.parts == 0) return at::zeros({bucket_.size_here()}, options);
-    if (!bucket_.is_cut()) return all_reduce_nodes(nodes, tree_, held_, bucket_.copies());
+    if (!bucket_.is_cut())
+      return all_reduce_nodes(nodes, tree_, held_, bucket_.copies(), {bucket_.size_here()}, options);
     return reduce_scatter_nodes(nodes, tree_, held_, bucket_.sizes(), bucket_.copies(), options);
   }
 

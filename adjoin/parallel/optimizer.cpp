@@ -341,10 +341,12 @@ void Optimizer::update(const UpdateGroup& part, const at::Tensor& gradient, doub
     options_.lanes ? update_in_registers(rule_, piece, step) : rule_.update(piece, step);
   });
   in_turn([&](const Bucket& message, const at::Tensor& mine) {
-    const auto elements = std::reduce(message.sizes().begin(), message.sizes().end());
-    const at::Tensor packed = is_one ? all : at::empty({elements}, mine.options());
+    const at::Tensor packed = is_one ? all : message.pack(weights);
     if (travel(part)) return arriving_->begin(message, mine, packed, weights);  // beside the next update
-    if (is_gathered(message)) message.copies().all_gather(buffer(mine), buffer(packed), message.sizes());
+    if (is_gathered(message))
+      message.copies().all_gather(buffer(mine), buffer(packed), message.sizes());
+    else if (!is_one)
+      packed.copy_(mine);
     message.unpack(packed, weights);
   });
 }

@@ -8,6 +8,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/data/token_folder.hpp"
 #include "adjoin/nn/cross_entropy.hpp"
+#include "adjoin/nn/fixed/layers.hpp"
 #include "adjoin/store/messages.hpp"
 #include "adjoin/store/read_text.hpp"
 #include "adjoin/task/transformer_options.hpp"
@@ -119,7 +120,7 @@ at::Tensor LanguageModelling::loss(const at::Tensor& scores, const MicroBatch& b
   const Communicator& tp = grid.axis("tp");
   const int64_t words = configuration_.words == 0 ? vocabulary_->size() : configuration_.words;
   return nn::vocabulary_parallel_cross_entropy(scores, batch.target.to(scores.device()), tp,
-                                               Split::balanced(words, tp.size(), 0));
+                                               nn::fixed::cut_features(words, tp.size(), 0));
 }
 
 std::vector<double> LanguageModelling::tally(const at::Tensor&, const MicroBatch& batch) const {

@@ -36,6 +36,19 @@ GridShape grid_shape(const Configuration& configuration, const Communicator& wor
   return sizes.shape();
 }
 
+std::optional<Lanes> lanes_of(const Configuration& configuration, const Grid& grid) {
+  const std::optional<SameBits> numbers = same_bits(configuration);
+  if (!numbers) return std::nullopt;
+  return Lanes(*numbers, grid, static_cast<int>(configuration.microbatches));
+}
+
+/// What `make` makes; a model whose sums have one order gives each rank whole parts of features.
+template <class Make>
+auto in_order(const std::optional<Lanes>& lanes, const Make& make) {
+  const WithOrder with_order(lanes ? lanes->of_evaluation() : nullptr);
+  return make();
+}
+
 }  // namespace
 
 std::vector<models::Segment> segments_of(const Configuration& configuration, const Task& task) {
@@ -54,14 +67,17 @@ Trainer::Trainer(const Configuration& configuration, const Task& task, const Com
     : configuration_(configuration),
       task_(task),
       grid_(world, grid_shape(configuration, world)),
+      lanes_(lanes_of(configuration, grid_)),
       stages_(stages_of(configuration, segments_of(configuration, task))),
       tensor_(tensor_options(configuration, world)),
-      model_(
-          model_here(stages_, grid_, tensor_, sharding_of(configuration), static_cast<uint64_t>(configuration.seed))),
-      parameters_(parameters_of(stages_, model_, grid_, tensor_, sharding_of(configuration))),
-      checks_gradients_(configuration.check_gradients && !configuration.has_program() && !same_bits(configuration)) {
-  if (const auto numbers = same_bits(configuration))
-    lanes_.emplace(*numbers, grid_, static_cast<int>(configuration.microbatches));
+      model_(in_order(lanes_,
+                      [&] {
+                        return model_here(stages_, grid_, tensor_, sharding_of(configuration),
+                                          static_cast<uint64_t>(configuration.seed));
+                      })),
+      parameters_(
+          in_order(lanes_, [&] { return parameters_of(stages_, model_, grid_, tensor_, sharding_of(configuration)); })),
+      checks_gradients_(configuration.check_gradients && !configuration.has_program() && !lanes_) {
   for (const models::Segment& segment : stages_.segments)
     slice_names_.push_back({"forward " + segment.name, "backward " + segment.name});
 }

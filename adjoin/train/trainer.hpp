@@ -102,10 +102,10 @@ class Trainer {
   Configuration configuration_;
   const Task& task_;
   Grid grid_;
+  std::optional<Lanes> lanes_;  // where sums have one order
   Stages stages_;
   at::TensorOptions tensor_;  // of weights and what they compute
-  std::optional<Lanes> lanes_;
-  models::Model model_;  // of this rank's segments
+  models::Model model_;       // of this rank's segments
   std::vector<nn::Parameter> parameters_;
   std::map<bool, size_t> tally_sizes_;  // for training and evaluation; for ranks without the last stage
   std::optional<parallel::Optimizer> optimizer_;

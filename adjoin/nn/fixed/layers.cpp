@@ -51,7 +51,7 @@ at::Tensor product_over_parts(const at::Tensor& a, const at::Tensor& b, const Cu
   const auto add = [](at::Tensor left, const at::Tensor& right) { return left.add_(right); };
   std::vector<at::Tensor> nodes;
   for (const Range& node : parts.tree.nodes_of(mine)) nodes.push_back(*sum_of_node<at::Tensor>(node, of_part, add));
-  return all_reduce_nodes(nodes, parts.tree, parts.held, cut.group);
+  return all_reduce_nodes(nodes, parts.tree, parts.held, cut.group, {a.size(0), b.size(0)}, a.options());
 }
 
 struct Linear : torch::autograd::Function<Linear> {
@@ -175,6 +175,17 @@ std::optional<at::Tensor> optional(const at::Tensor& x) {
 }
 
 }  // namespace
+
+Split cut_features(int64_t features, int ranks, int64_t dim, int64_t unit) {
+  const auto order = FixedOrder::current();
+  if (!order || ranks >= order->numbers.features) return Split::balanced(features, ranks, dim, unit);
+  const auto parts = static_cast<int>(order->numbers.features);
+  const Split whole = Split::balanced(features, parts, dim, unit);
+  std::vector<int64_t> starts;
+  for (int rank = 0; rank < ranks; ++rank)
+    starts.push_back(whole.offset(static_cast<int>(balanced_range(parts, ranks, rank).begin)));
+  return Split::at(std::move(starts), features, dim);
+}
 
 void CutFeatures::divide(const FixedOrder& order, const std::function<Split(int parts)>& into,
                          const std::string& what) {

@@ -15,6 +15,9 @@ namespace adjoin::nn::fixed {
 // The parts of layers that add something up, in the order that a pass keeps (FixedOrder): each gives the same bits in every layout.
 // For float32, and bfloat16 under autocast; once differentiable.
 
+/// How features are cut over ranks: Split::balanced, and in a fixed order so that each rank holds whole parts of them.
+Split cut_features(int64_t features, int ranks, int64_t dim, int64_t unit = 1);
+
 /// Features that a product adds over, and which are cut over the ranks of a group.
 struct CutFeatures {
   enum class In : uint8_t { none, forward, backward };

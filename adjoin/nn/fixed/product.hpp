@@ -11,7 +11,7 @@ namespace adjoin::nn::fixed {
 // Products of matrices in which an element has the same bits in any piece: whichever rows of the left and columns of the right
 // matrix are there beside its own, and whatever the number of threads. LibTorch's own products choose another order of summands for
 // few rows or columns, and for each number of threads; here each piece of the result is computed by one thread, and where it has
-// fewer than 16 rows or columns, it is computed with zeros beside it. For float32 and bfloat16; in float64 MKL keeps no order.
+// fewer than 16 rows or columns (32 in bfloat16), it is computed with zeros beside it. For float32 and bfloat16; in float64 MKL keeps no order.
 
 /// a b. Shapes: [m, k], [k, n] -> [m, n], any strides
 /// Throws: InvalidArgument for other types than float32 and bfloat16

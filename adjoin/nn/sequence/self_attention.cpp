@@ -48,13 +48,13 @@ void check_cached(const SelfAttentionOptions& options, const ForwardPass& pass, 
 ParallelSelfAttentionImpl::ParallelSelfAttentionImpl(SelfAttentionOptions options, const Grid& grid,
                                                      const std::string& axis)
     : options_(checked(std::move(options))),
-      key_heads_(Split::balanced(options_.key_heads, grid.shape().axis_size(axis), 0)),
+      key_heads_(fixed::cut_features(options_.key_heads, grid.shape().axis_size(axis), 0)),
       rank_(grid.coordinate(axis)),
       of_rows_(options_.rows_axis.empty() ? Communicator() : grid.axis(options_.rows_axis)) {
   const int64_t hidden = options_.hidden, size = options_.head_size;
   const int64_t each = options_.heads / options_.key_heads;
   const auto of_heads = [](int64_t heads, int64_t unit) {
-    return [=](int parts) { return Split::balanced(heads * unit, parts, 0, unit); };
+    return [=](int parts) { return fixed::cut_features(heads * unit, parts, 0, unit); };
   };
   const auto features = of_heads(options_.key_heads, each * size), keys = of_heads(options_.key_heads, size);
   const auto qkv = [=](int parts) { return stacked({features(parts), keys(parts), keys(parts)}); };

@@ -3,6 +3,7 @@
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
@@ -40,7 +41,7 @@ class Batch {
  public:
   /// For queries of `type`.
   Batch(const Rows& rows, std::span<const int64_t> samples, bool causal, at::ScalarType type, int64_t unit)
-      : samples_(std::ssize(samples)) {
+      : samples_(std::ssize(samples)), unit_(unit) {
     std::vector<int64_t> begins, lengths;
     for (const int64_t sample : samples) {
       begins.push_back(rows.offset(sample));
@@ -65,19 +66,22 @@ class Batch {
                   .masked_fill_(padding_.view({samples_, 1, 1, longest_}), -std::numeric_limits<double>::infinity());
   }
 
-  /// [rows, heads, *] -> [samples, heads, longest, *], in the kernel's type; the padding is finite.
+  /// [rows, heads, *] -> [samples, heads, longest, *], in the kernel's type; the padding is finite. In a fixed order each head's
+  /// rows follow one another in memory, with zeros beside them up to whole vector registers: the kernel's products depend on both.
   at::Tensor pack(const at::Tensor& x) const {
     const at::Tensor mine = is_block_ ? x.narrow(0, first_, samples_ * longest_) : x.index_select(0, rows_);
-    return mine.to(partial_type(x)).unflatten(0, {samples_, longest_}).transpose(1, 2);
+    const at::Tensor packed = mine.to(partial_type(x)).unflatten(0, {samples_, longest_}).transpose(1, 2);
+    const int64_t size = packed.size(3);
+    return unit_ == 1 ? packed : at::constant_pad_nd(packed, {0, padded(size, unit_) - size}).contiguous();
   }
   /// The same with zeros as padding.
   at::Tensor pack_with_zeros(const at::Tensor& x) const {
     const at::Tensor packed = pack(x);
     return padding_.defined() ? packed.masked_fill(padding_.view({samples_, 1, longest_, 1}), 0) : packed;
   }
-  /// If `into` is undefined and the batch has all rows, it is set without a copy.
-  void unpack(const at::Tensor& packed, at::Tensor& into, at::ScalarType type) const {
-    const at::Tensor x = packed.transpose(1, 2).flatten(0, 1);
+  /// Takes the first `size` features. If `into` is undefined and the batch has all rows, it is set without a copy.
+  void unpack(const at::Tensor& packed, int64_t size, at::Tensor& into, at::ScalarType type) const {
+    const at::Tensor x = packed.narrow(3, 0, size).transpose(1, 2).flatten(0, 1);
     if (!into.defined())
       into = x.to(type);
     else if (is_block_)
@@ -91,7 +95,7 @@ class Batch {
   bool is_whole(int64_t rows) const { return is_block_ && samples_ * longest_ == rows; }
 
  private:
-  int64_t samples_, longest_ = 0, first_ = 0;
+  int64_t samples_, unit_, longest_ = 0, first_ = 0;
   bool is_block_ = false;  // the samples are adjacent and equally long, so that nothing is copied
   at::Tensor rows_, tokens_, rows_of_tokens_, padding_;
   std::optional<at::Tensor> mask_;
@@ -166,7 +170,7 @@ struct WholeSamples : torch::autograd::Function<WholeSamples> {
       const auto [y, log_sum] = at::_scaled_dot_product_flash_attention_for_cpu(
           batch.pack(q), shared_by(each, batch.pack(k)), shared_by(each, batch.pack(v)), /*dropout_p=*/0.0, causal,
           batch.mask(), scale);
-      batch.unpack(y, out, q.scalar_type());
+      batch.unpack(y, v.size(2), out, q.scalar_type());
       saved.push_back(log_sum);
     }
     saved[3] = out;
@@ -189,9 +193,9 @@ struct WholeSamples : torch::autograd::Function<WholeSamples> {
           batch.pack_with_zeros(gradients[0]), batch.pack(q), shared_by(each, batch.pack(k)),
           shared_by(each, batch.pack(v)), batch.pack(out), saved[4 + i], /*dropout_p=*/0.0, causal, batch.mask(),
           scale);
-      batch.unpack(dq, of_q, q.scalar_type());
-      batch.unpack(sum_of_shared(each, dk, is_fixed), of_k, q.scalar_type());
-      batch.unpack(sum_of_shared(each, dv, is_fixed), of_v, q.scalar_type());
+      batch.unpack(dq, q.size(2), of_q, q.scalar_type());
+      batch.unpack(sum_of_shared(each, dk, is_fixed), k.size(2), of_k, q.scalar_type());
+      batch.unpack(sum_of_shared(each, dv, is_fixed), v.size(2), of_v, q.scalar_type());
     }
     return {of_q, of_k, of_v, at::Tensor()};
   }
