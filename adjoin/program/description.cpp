@@ -80,9 +80,10 @@ FoundCuts cuts_of(const std::string& path, int dp, int tp) {
       values.emplace_back(*declared.number->example);
     }
   }
+  const GridShape shape({{"dp", dp}, {"tp", tp}});
   const auto search = [&] {
     return parallel::CutSearch(
-        parallel::tensors_of(*net), GridShape({{"dp", dp}, {"tp", tp}}), inputs, [&] { net->run(values); }, options);
+        parallel::tensors_of(*net), shape, inputs, [&] { net->run(values); }, options);
   };
   parallel::CutSearch with_gradients = search();
   const parallel::Cuts cuts = with_gradients.best();
@@ -95,7 +96,10 @@ FoundCuts cuts_of(const std::string& path, int dp, int tp) {
   for (const auto& item : net->named_parameters()) {
     const auto cut = std::ranges::find_if(
         cuts.weights, [&](const auto& one) { return parallel::pattern_names(one.first, item.key()); });
-    found.weights.emplace_back(item.key(), cut == cuts.weights.end() ? "" : cut->second);
+    // A pattern may name a bias too, which lacks the dim that is cut.
+    const bool is_cut = std::ranges::any_of(parallel::layout_by(cuts, {item.key(), item.value()}, shape).cuts(),
+                                            [](const Layout::Cut& one) { return !one.axes.empty(); });
+    found.weights.emplace_back(item.key(), is_cut ? cut->second : "");
   }
   return found;
 }

@@ -204,6 +204,19 @@ TEST(DistributedProgram, computes_what_one_worker_computes) {
   });
 }
 
+TEST(DistributedProgram, refuses_a_norm_of_one_number_as_pytorch_does) {
+  for_each_world({1, 2}, [](const Communicator& world) {
+    auto model = parallel::distribute(load_program(cases(world) / "mlp.pt2"), Grid(world, {{"dp", world.size()}}),
+                                      {{}, {"samples over dp"}});
+    const at::Tensor x = at::ones({1, 7});
+    EXPECT_THAT(thrown_by<InvalidArgument>([&] { model.forward({.training = true}, x); }),
+                HasSubstr("aten.batch_norm in norm: expected more than one number in each channel in training; the "
+                          "input is [1, 12]"));
+    model->eval();
+    EXPECT_EQ(static_cast<const at::Tensor&>(model.forward({}, x)).size(0), 1);
+  });
+}
+
 TEST(DistributedProgram, trains_by_modules_as_they_are) {
   for_each_world({2}, [](const Communicator& world) {
     const auto folder = cases(world);
@@ -293,12 +306,11 @@ void expect_stages_as_one_worker(const std::shared_ptr<Program>& net, const Expe
   }
 }
 
-/// Tiny models of families of transformers, whose names the environment has; tools/check_deep programs_families.
+/// Tiny models of families of transformers, of which the environment names those in `cases`; tools/check_deep exported.
 TEST(ProgramFamilies, have_the_bits_of_pytorch_and_compute_the_same_in_layouts) {
   const char* names = std::getenv("ADJOIN_TEST_FAMILIES");
   if (names == nullptr) GTEST_SKIP() << "ADJOIN_TEST_FAMILIES names no families";
-  const test::TemporaryFolder folder;
-  write_cases(folder.path(), names);
+  const std::filesystem::path& folder = cases();
   std::istringstream list(names);
   for (std::string name; list >> name;) {
     SCOPED_TRACE(name);
