@@ -13,15 +13,13 @@
 namespace adjoin::program {
 namespace {
 
-std::string way_of(const Node& node) {
-  if (node.kind != Node::Kind::call) return "on every rank";  // sizes and modes
-  if (nn::rules::known_rule(*node.handle) != nullptr) return "by a rule";
-  return nn::rules::is_composite(*node.handle) ? "as its parts" : "gathered";
+std::string runs(const Node& node) {
+  return node.kind == Node::Kind::call ? way_of(*node.handle) : "on every rank";  // sizes and modes
 }
 
 void count_operators(const Graph& graph, std::map<std::string, Description::Operator>& operators) {
   for (const Node& node : graph.nodes) {
-    auto& found = operators.try_emplace(node.target, Description::Operator{node.target, 0, way_of(node)}).first->second;
+    auto& found = operators.try_emplace(node.target, Description::Operator{node.target, 0, runs(node)}).first->second;
     ++found.count;
     if (node.body != nullptr) count_operators(*node.body, operators);
   }
@@ -38,6 +36,15 @@ std::vector<Description::Tensor> described(const torch::OrderedDict<std::string,
 }
 
 }  // namespace
+
+std::string way_of(const c10::OperatorHandle& handle) {
+  if (nn::rules::known_rule(handle) != nullptr) return "by a rule";
+  const auto is_of_tensors = [](const c10::Argument& one) {
+    return one.type()->str().find("Tensor") != std::string::npos;
+  };
+  if (std::ranges::none_of(handle.schema().arguments(), is_of_tensors)) return "on every rank";
+  return nn::rules::is_composite(handle) ? "as its parts" : "gathered";
+}
 
 Description describe(const std::string& path) {
   const auto net = load_program(path);

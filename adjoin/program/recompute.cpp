@@ -60,8 +60,9 @@ class Grouping {
   std::set<size_t> nodes_kept(size_t begin, size_t end) const {
     std::vector<Slot> given;
     std::set<size_t> kept;
+    std::set<Slot> written;
     for (size_t i = begin; i < end; ++i) {
-      if (!effects_of(from_.nodes[i]).writes.empty()) return {};
+      for (const Slot slot : effects_of(from_.nodes[i]).writes) written.insert(slot);
       for (const Slot slot : from_.nodes[i].outputs)
         if (slot != kNoSlot && read_[static_cast<size_t>(slot)] >= end) given.push_back(slot);
     }
@@ -71,7 +72,10 @@ class Grouping {
       const Node& node = from_.nodes[i];
       if (std::ranges::none_of(node.outputs, [&](Slot slot) { return needed.contains(slot); })) continue;
       const Effects effects = effects_of(node);
-      if (effects.draws || std::ranges::count(node.outputs, given.back()) > 0) return {};
+      const auto is_written = [&](Slot slot) { return written.contains(slot); };
+      if (effects.draws || std::ranges::count(node.outputs, given.back()) > 0 ||
+          std::ranges::any_of(effects.reads, is_written) || std::ranges::any_of(node.outputs, is_written))
+        return {};
       kept.insert(i);
       needed.insert(effects.reads.begin(), effects.reads.end());
     }

@@ -24,6 +24,7 @@ namespace adjoin::program {
 namespace {
 
 using namespace adjoin::testing;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 constexpr Step kStep{.seed = 3, .number = 1, .training = true};
@@ -144,8 +145,8 @@ TEST(ProgramStages, send_what_depends_on_weights_alone) {
   const auto batches = batches_of(Expected(cases() / "dropping.safetensors"));
   const std::vector<parallel::Child> two = stages_at(net, {"blocks.1"});
   const parallel::Bundle sent = two[0].with_micro_batch({}, batches[0]);
-  ASSERT_EQ(sent.size(), 1u);  // neither the mask nor positions
-  EXPECT_EQ(sent.items()[0].tensor.sizes(), (std::vector<int64_t>{2, 9, 24}));
+  ASSERT_EQ(sent.size(), 2u);  // the rows and the shift, and neither the mask nor positions
+  EXPECT_EQ(sent.items()[1].tensor.sizes(), (std::vector<int64_t>{2, 9, 24}));
   EXPECT_EQ(std::ranges::count(two[0].weights, "words.weight"), 1);
   EXPECT_EQ(std::ranges::count(two[1].weights, "words.weight"), 1);
   EXPECT_EQ(std::ranges::count(two[1].weights, "positions.weight"), 0);
@@ -205,17 +206,19 @@ TEST(ProgramRecompute, computes_the_same_on_many_workers) {
     const Expected expected(folder / "dropping.safetensors");
     std::vector<at::Tensor> losses;
     std::vector<std::shared_ptr<Program>> nets;
-    for (const bool recomputes : {false, true}) {
+    for (const std::string pattern : {"", "blocks.*", "blocks.0"}) {
       nets.push_back(load_program(folder / "dropping.pt2"));
-      if (recomputes) nets.back()->recompute({"blocks.*"});
+      if (!pattern.empty()) nets.back()->recompute({pattern});
       auto model = parallel::distribute(nets.back(), Grid(world, {{"tp", world.size()}}), kTensorParallel);
       losses.push_back(loss_of(model.forward(kStep, expected["input.0"], expected["input.1"])));
       losses.back().backward();
     }
-    EXPECT_TRUE(at::equal(whole(losses[0]), whole(losses[1])));
+    EXPECT_TRUE(at::equal(whole(losses[0]), whole(losses[1])) && at::equal(whole(losses[0]), whole(losses[2])));
     for (const auto& item : nets[0]->named_parameters())
-      EXPECT_TRUE(at::equal(whole(item.value().grad()), whole(nets[1]->named_parameters()[item.key()].grad())))
-          << item.key();
+      for (const size_t net : {1u, 2u})  // the first block alone gives a sum in another order
+        EXPECT_LT(largest_error(whole(item.value().grad()), whole(nets[net]->named_parameters()[item.key()].grad())),
+                  1e-13)
+            << item.key();
   });
 }
 
@@ -293,7 +296,8 @@ void recompute_blocks(Program& net) {
   try {
     net.recompute(repeated_modules(net));
   } catch (const InvalidArgument& error) {
-    EXPECT_THAT(error.what(), HasSubstr("writes to a value from elsewhere"));
+    EXPECT_THAT(error.what(),
+                AnyOf(HasSubstr("writes to a value from elsewhere"), HasSubstr("has no list of modules")));
   }
 }
 
