@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <map>
 
-#include "adjoin/nn/rules/operation.hpp"
 #include "adjoin/parallel/automatic.hpp"
 #include "adjoin/program/declared.hpp"
+#include "adjoin/program/operators.hpp"
 #include "adjoin/program/program.hpp"
 
 namespace adjoin::program {
@@ -36,15 +36,6 @@ std::vector<Description::Tensor> described(const torch::OrderedDict<std::string,
 }
 
 }  // namespace
-
-std::string way_of(const c10::OperatorHandle& handle) {
-  if (nn::rules::known_rule(handle) != nullptr) return "by a rule";
-  const auto is_of_tensors = [](const c10::Argument& one) {
-    return one.type()->str().find("Tensor") != std::string::npos;
-  };
-  if (std::ranges::none_of(handle.schema().arguments(), is_of_tensors)) return "on every rank";
-  return nn::rules::is_composite(handle) ? "as its parts" : "gathered";
-}
 
 Description describe(const std::string& path) {
   const auto net = load_program(path);

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <ATen/core/dispatch/Dispatcher.h>
-
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -29,9 +27,6 @@ struct Description {
   std::string
       eval_mode;  ///< "a graph of its own", "the training graph", "none: aten.rand in drop draws random numbers"
 };
-
-/// How an operator runs on global tensors, as Description::Operator::runs. One without tensors makes the same on every rank.
-std::string way_of(const c10::OperatorHandle& handle);
 
 /// Throws: InvalidArgument as load_program
 Description describe(const std::string& path);

@@ -60,25 +60,23 @@ class Grouping {
   std::set<size_t> nodes_kept(size_t begin, size_t end) const {
     std::vector<Slot> given;
     std::set<size_t> kept;
-    std::set<Slot> written;
-    for (size_t i = begin; i < end; ++i) {
-      for (const Slot slot : effects_of(from_.nodes[i]).writes) written.insert(slot);
+    for (size_t i = begin; i < end; ++i)
       for (const Slot slot : from_.nodes[i].outputs)
         if (slot != kNoSlot && read_[static_cast<size_t>(slot)] >= end) given.push_back(slot);
-    }
     if (given.size() < 2) return {};
     std::set<Slot> needed(given.begin(), given.end() - 1);
+    const auto is_needed = [&](Slot slot) { return needed.contains(slot); };
     for (size_t i = end; i-- > begin;) {
       const Node& node = from_.nodes[i];
-      if (std::ranges::none_of(node.outputs, [&](Slot slot) { return needed.contains(slot); })) continue;
       const Effects effects = effects_of(node);
-      const auto is_written = [&](Slot slot) { return written.contains(slot); };
-      if (effects.draws || std::ranges::count(node.outputs, given.back()) > 0 ||
-          std::ranges::any_of(effects.reads, is_written) || std::ranges::any_of(node.outputs, is_written))
-        return {};
-      kept.insert(i);
-      needed.insert(effects.reads.begin(), effects.reads.end());
+      if (std::ranges::any_of(node.outputs, is_needed)) {
+        if (effects.draws || std::ranges::count(node.outputs, given.back()) > 0) return {};
+        kept.insert(i);
+        needed.insert(effects.reads.begin(), effects.reads.end());
+      }
     }
+    for (size_t i = begin; i < end; ++i)
+      if (!kept.contains(i) && std::ranges::any_of(effects_of(from_.nodes[i]).writes, is_needed)) return {};
     return kept;
   }
 
