@@ -174,6 +174,7 @@ void check_schedule(const Configuration& c) {
 }
 
 int stage_count(const Configuration& configuration) {
+  check_schedule(configuration);
   return schedule_of(configuration).stages;
 }
 
