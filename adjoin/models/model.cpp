@@ -29,7 +29,8 @@ ModelImpl::ModelImpl(std::vector<Segment> segments, const Grid& stage, const at:
     : segments_(std::move(segments)) {
   require(!segments_.empty(), "Model: expected at least 1 segment, got none");
   for (const Segment& segment : segments_) {
-    require(segment.forward != nullptr, [&] { return "Model: the segment " + segment.name + " has no forward"; });
+    require(segment.forward || segment.with_input,
+            [&] { return "Model: the segment " + segment.name + " has no forward"; });
     Modules& of_segment = modules_.emplace_back(Modules{stage});
     std::vector<std::shared_ptr<parallel::WeightShards>> sharded;
     for (const ModuleRecipe& part : segment.parts) {
@@ -54,9 +55,22 @@ std::vector<nn::Parameter> ModelImpl::pieces(const std::string& part) const {
                                   : sharded->second->parameters();
 }
 
-at::Tensor ModelImpl::forward(at::Tensor x, const ForwardPass& pass, std::span<nn::KeyValueCache> caches) const {
-  for (size_t i = 0; i < segments_.size(); ++i) x = run(i, x, pass, caches.empty() ? nullptr : &caches[i]);
+at::Tensor ModelImpl::forward(const at::Tensor& input, const ForwardPass& pass,
+                              std::span<nn::KeyValueCache> caches) const {
+  parallel::Bundle x = input;
+  for (size_t i = 0; i < segments_.size(); ++i)
+    if (caches.empty())
+      x = run(i, x, input, pass);
+    else
+      x = run(i, static_cast<const at::Tensor&>(x), pass, &caches[i]);
   return x;
+}
+
+parallel::Bundle ModelImpl::run(size_t segment, const parallel::Bundle& x, const at::Tensor& input,
+                                const ForwardPass& pass, parallel::PlaceInStage place) const {
+  const auto& with_input = segments_[segment].with_input;
+  if (with_input) return with_input(modules_[segment], x, input, pass);
+  return run(segment, static_cast<const at::Tensor&>(x), pass, nullptr, place);
 }
 
 at::Tensor ModelImpl::run(size_t segment, const at::Tensor& x, const ForwardPass& pass, nn::KeyValueCache* cache,

@@ -27,10 +27,13 @@ class ModelImpl : public torch::nn::Module {
             Sharding sharding = Sharding::none, std::optional<uint64_t> seed = {});
 
   /// `caches`: empty, or one for each segment.
-  at::Tensor forward(at::Tensor x, const ForwardPass& pass, std::span<nn::KeyValueCache> caches = {}) const;
+  at::Tensor forward(const at::Tensor& input, const ForwardPass& pass, std::span<nn::KeyValueCache> caches = {}) const;
   /// Runs one segment alone.
   at::Tensor run(size_t segment, const at::Tensor& x, const ForwardPass& pass, nn::KeyValueCache* cache = nullptr,
                  parallel::PlaceInStage place = {}) const;
+  /// The same of any segment, of a model that gets `input`.
+  parallel::Bundle run(size_t segment, const parallel::Bundle& x, const at::Tensor& input, const ForwardPass& pass,
+                       parallel::PlaceInStage place = {}) const;
   /// To call after a backward: releases the memory of weights that were gathered for it.
   void release_weights() const { sharded_.release(); }
 

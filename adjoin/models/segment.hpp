@@ -13,6 +13,7 @@
 #include "adjoin/movement/forward_pass.hpp"
 #include "adjoin/nn/sequence/attention.hpp"
 #include "adjoin/nn/sequence/key_value_cache.hpp"
+#include "adjoin/parallel/bundle.hpp"
 #include "adjoin/parallel/weight_shards.hpp"
 #include "adjoin/partition/grid.hpp"
 
@@ -26,6 +27,10 @@ struct ModuleRecipe {
   /// Whether its weights are large tables in which rows are looked up, and which nothing else reads: where only their owners keep
   /// them, the rows that are read move.
   bool is_table = false;
+  /// What the full names of its parameters begin with in the place of its own name, where several parts share that.
+  std::string weights_of = {};
+
+  const std::string& beginning() const { return weights_of.empty() ? name : weights_of; }
 };
 
 /// Of which weights each of the ranks that hold copies keeps its shard only; where all ranks keep all, whether rows of tables'
@@ -65,6 +70,11 @@ struct Segment {
   std::function<at::Tensor(const Modules& modules, const at::Tensor& x, const ForwardPass& pass,
                            nn::KeyValueCache* cache)>
       forward = {};
+  /// In the place of `forward`, for a segment that takes or gives several tensors, or reads the micro-batch's `input` too, which
+  /// every stage has. What it gives says its shape itself.
+  std::function<parallel::Bundle(const Modules& modules, const parallel::Bundle& x, const at::Tensor& input,
+                                 const ForwardPass& pass)>
+      with_input = {};
   int64_t experts = 0;      ///< number of experts in its layer of experts; 0: it has none
   bool recomputes = false;  ///< keeps only its input for backward, which computes the segment again
   /// The shape of this rank's output for these rows; not needed for the last segment of a model.

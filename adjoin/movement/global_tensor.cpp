@@ -209,7 +209,9 @@ at::Tensor moved(const at::Tensor& x, const Layout& to, GlobalGrid& home, std::o
       (!c10::GradMode::is_enabled() || last->to.requires_grad() == here.requires_grad()))
     return last->to;
   const at::Tensor result = carried(move, cast(here));
-  piece.last_moved = {to, here, result, here._version(), result._version()};
+  if (c10::GradMode::is_enabled() ||
+      !here.requires_grad())  // else a move that keeps memory gives `here`, without its adjoint
+    piece.last_moved = {to, here, result, here._version(), result._version()};
   return result;
 }
 

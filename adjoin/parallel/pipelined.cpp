@@ -21,9 +21,6 @@
 namespace adjoin::parallel {
 namespace {
 
-/// Random operations of a child are counted from a multiple of this number on.
-constexpr int64_t kMostDraws = int64_t{1} << 32;
-
 /// The name of the last tensor between stages: the global sizes of the others, one after another.
 constexpr auto kSizes = "global sizes";
 
@@ -33,14 +30,6 @@ std::map<const c10::TensorImpl*, std::vector<std::string>> names_in(const torch:
   for (const auto& tensors : {module.named_parameters(), module.named_buffers()})
     for (const auto& item : tensors) names[item.value().unsafeGetTensorImpl()].push_back(item.key());
   return names;
-}
-
-/// The workers at this one's coordinate of an axis as a world of their own, in which operations on global tensors move data.
-Grid stage_of(const Grid& grid, const std::string& axis) {
-  const GridShape shape = grid.shape().at(axis, grid.coordinate(axis));
-  std::vector<std::string> axes;
-  for (const GridShape::Axis& other : shape.axes()) axes.push_back(other.name);
-  return {grid.group(axes), shape.axes()};
 }
 
 /// For each child, the places of its weights among the tensors of a module.
@@ -94,12 +83,44 @@ std::vector<Child> children_of(const std::string& name, const torch::nn::Sequent
   return children;
 }
 
+Grid as_world(const Grid& part) {
+  std::vector<std::string> axes;
+  for (const GridShape::Axis& axis : part.shape().axes()) axes.push_back(axis.name);
+  return {part.group(axes), part.shape().axes()};
+}
+
+Bundle for_next_stage(const Bundle& tensors, const Grid& stage, const LayoutBetween& between) {
+  std::vector<Bundle::Item> pieces;
+  std::vector<int64_t> all_sizes;
+  const std::shared_ptr<GlobalGrid> home = global_grid(stage);
+  for (const auto& [name, tensor] : tensors.items()) {
+    const std::vector<int64_t> sizes = tensor.sizes().vec();
+    pieces.push_back({name, moved(tensor, home->interned(between(sizes)), *home)});
+    all_sizes.insert(all_sizes.end(), sizes.begin(), sizes.end());
+  }
+  pieces.push_back({kSizes, at::tensor(all_sizes)});
+  return pieces;
+}
+
+Bundle from_previous_stage(const Bundle& pieces, const Grid& stage, const LayoutBetween& between) {
+  const at::Tensor& all_sizes = pieces[kSizes];
+  const int64_t* next = all_sizes.const_data_ptr<int64_t>();
+  std::vector<Bundle::Item> tensors;
+  for (const auto& [name, piece] : pieces.items()) {
+    if (name == kSizes) break;
+    const std::vector<int64_t> sizes(next, next + piece.dim());
+    next += piece.dim();
+    tensors.push_back({name, global({piece, between(sizes), stage})});
+  }
+  return tensors;
+}
+
 Pipelined::Pipelined(const torch::nn::Module& module, std::vector<Child> children, const Grid& grid,
                      pipeline::Schedule schedule, PipelinedOptions options)
     : children_(std::move(children)),
       schedule_(std::move(schedule)),
       grid_(grid),
-      stage_(stage_of(grid, options.axis)),
+      stage_(as_world(grid.at(options.axis, grid.coordinate(options.axis)))),
       options_(std::move(options)) {
   const std::vector<NamedTensor> tensors = tensors_of(module);
   const std::vector<std::set<size_t>> of_children = weights_of(children_, module, tensors);
@@ -188,9 +209,10 @@ double Pipelined::run(const Step& step, const std::vector<Bundle>& micro_batches
            std::to_string(count);
   });
   double sum = 0;
+  const LayoutBetween between = [this](const std::vector<int64_t>& sizes) { return this->between(sizes); };
   const auto forward = [&](int stage, int micro_batch, const Bundle& received) {
     const Bundle& given = micro_batches[static_cast<size_t>(micro_batch)];
-    Bundle x = stage == 0 ? input_of(given) : from_previous_stage(received);
+    Bundle x = stage == 0 ? input_of(given) : from_previous_stage(received, stage_, between);
     for (size_t child = first_of(stage); child < ends_[static_cast<size_t>(stage)]; ++child) {
       const auto& [name, forward, weights, cost, with_micro_batch, draws_before] = children_[child];
       const int64_t counted = micro_batch * std::ssize(children_) + static_cast<int64_t>(child);
@@ -198,7 +220,7 @@ double Pipelined::run(const Step& step, const std::vector<Bundle>& micro_batches
       const auto alike = here_->draw_alike();
       x = with_micro_batch ? with_micro_batch(x, input_of(given)) : forward(x);
     }
-    return stage + 1 == schedule_.stages ? x : for_next_stage(x);
+    return stage + 1 == schedule_.stages ? x : for_next_stage(x, stage_, between);
   };
   const auto loss_of = [&](int micro_batch, const Bundle& output) {
     const at::Tensor found = loss(micro_batch, output);
@@ -222,32 +244,6 @@ Bundle Pipelined::input_of(const Bundle& micro_batch) const {
   std::vector<Bundle::Item> input;
   for (const auto& [name, tensor] : micro_batch.items()) input.push_back({name, here_->input(tensor, input.size())});
   return input;
-}
-
-Bundle Pipelined::for_next_stage(const Bundle& output) const {
-  std::vector<Bundle::Item> pieces;
-  std::vector<int64_t> all_sizes;
-  const std::shared_ptr<GlobalGrid> home = global_grid(stage_);
-  for (const auto& [name, tensor] : output.items()) {
-    const std::vector<int64_t> sizes = tensor.sizes().vec();
-    pieces.push_back({name, moved(tensor, home->interned(between(sizes)), *home)});
-    all_sizes.insert(all_sizes.end(), sizes.begin(), sizes.end());
-  }
-  pieces.push_back({kSizes, at::tensor(all_sizes)});
-  return pieces;
-}
-
-Bundle Pipelined::from_previous_stage(const Bundle& received) const {
-  const at::Tensor& all_sizes = received[kSizes];
-  const int64_t* next = all_sizes.const_data_ptr<int64_t>();
-  std::vector<Bundle::Item> tensors;
-  for (const auto& [name, piece] : received.items()) {
-    if (name == kSizes) break;
-    const std::vector<int64_t> sizes(next, next + piece.dim());
-    next += piece.dim();
-    tensors.push_back({name, global({piece, between(sizes), stage_})});
-  }
-  return tensors;
 }
 
 /// Of a tensor of these global sizes. Replicated where it is not cut: all of these ranks go on with it alike.

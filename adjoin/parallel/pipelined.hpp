@@ -56,6 +56,17 @@ std::vector<Child> children_of(const std::string& name, const torch::nn::ModuleL
   return children;
 }
 
+/// Which layout a tensor of these global sizes has between two stages.
+using LayoutBetween = std::function<Layout(const std::vector<int64_t>& sizes)>;
+/// Tensors as this worker's pieces, with the global sizes of all at the end, and the global tensors that the next stage makes of them.
+/// Cost: a move of each tensor to its layout
+Bundle for_next_stage(const Bundle& tensors, const Grid& stage, const LayoutBetween& between);
+Bundle from_previous_stage(const Bundle& pieces, const Grid& stage, const LayoutBetween& between);
+/// The workers of a part of a grid as a world of their own, in which operations on global tensors move data.
+Grid as_world(const Grid& part);
+/// Of one micro-batch, random operations are counted from a multiple of this number on.
+constexpr int64_t kMostDraws = int64_t{1} << 32;
+
 struct PipelinedOptions {
   /// Of the weights and inputs over the axes of a stage's grid, as for `distribute`.
   Cuts cuts = {};
@@ -122,8 +133,6 @@ class Pipelined {
   void keep_own_weights();
   Layout layout_of(const Weight& weight) const;
   Bundle input_of(const Bundle& micro_batch) const;
-  Bundle for_next_stage(const Bundle& output) const;
-  Bundle from_previous_stage(const Bundle& received) const;
   Layout between(const std::vector<int64_t>& sizes) const;
   std::vector<Weight> shared_here() const;
   void sum_over_stages(const at::Tensor& weight, const std::vector<int>& held_at, const at::Tensor& before) const;

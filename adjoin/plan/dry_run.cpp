@@ -14,6 +14,7 @@
 #include "adjoin/task/grid_sizes.hpp"
 #include "adjoin/train/prepared_run.hpp"
 #include "adjoin/train/stages.hpp"
+#include "adjoin/train/trainer.hpp"
 #include "adjoin/train/workers.hpp"
 
 namespace adjoin::plan {
@@ -39,7 +40,8 @@ void dry_run(const Configuration& given, const TaskMaker& make, bool as_json) {
   int64_t rows = 0;
   for (const RankPlan& rank : ranks) rows = std::max(rows, rank.rows);
   say("a rank goes through at most " + grouped(rows) + " tokens at once");
-  if (configuration.pp > 1 && !as_json) print_stages(std::cout, stages_of(configuration, task->segments()));
+  if (configuration.pp > 1 && !as_json)
+    print_stages(std::cout, stages_of(configuration, segments_of(configuration, *task)));
   int64_t of_full_experts = 0;
   if (configuration.ep > 1)
     for (const RankPlan& rank : planned(nn::AssumedExperts::Rows::here))

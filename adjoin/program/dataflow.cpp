@@ -157,12 +157,10 @@ std::string Dataflow::why_not(size_t border) const {
 Part Dataflow::part(size_t begin, size_t end) const {
   Part part{.graph = {.inputs = graph_.inputs, .values = graph_.values}, .takes = alive(begin)};
   for (size_t i = 0; i < begin; ++i) part.draws_before += static_cast<int64_t>(effects_[i].draws);
-  if (end == nodes()) {
-    part.graph.outputs = graph_.outputs;
-  } else {
-    part.gives = alive(end);
-    for (const Slot slot : part.gives) part.graph.outputs.push_back({.kind = Argument::Kind::value, .slots = {slot}});
-  }
+  part.gives = alive(end);  // at the end too, as a part without nodes may come after it
+  if (end == nodes()) part.graph.outputs = graph_.outputs;
+  for (size_t i = 0; end < nodes() && i < part.gives.size(); ++i)
+    part.graph.outputs.push_back({.kind = Argument::Kind::value, .slots = {part.gives[i]}});
   std::set<Slot> needed, roots;
   const auto need = [&](Slot slot) {
     needed.insert(slot);

@@ -5,23 +5,21 @@
 #include <algorithm>
 #include <map>
 
-#include "adjoin/nn/rules/operation.hpp"
 #include "adjoin/parallel/automatic.hpp"
 #include "adjoin/program/declared.hpp"
+#include "adjoin/program/operators.hpp"
 #include "adjoin/program/program.hpp"
 
 namespace adjoin::program {
 namespace {
 
-std::string way_of(const Node& node) {
-  if (node.kind != Node::Kind::call) return "on every rank";  // sizes and modes
-  if (nn::rules::known_rule(*node.handle) != nullptr) return "by a rule";
-  return nn::rules::is_composite(*node.handle) ? "as its parts" : "gathered";
+std::string runs(const Node& node) {
+  return node.kind == Node::Kind::call ? way_of(*node.handle) : "on every rank";  // sizes and modes
 }
 
 void count_operators(const Graph& graph, std::map<std::string, Description::Operator>& operators) {
   for (const Node& node : graph.nodes) {
-    auto& found = operators.try_emplace(node.target, Description::Operator{node.target, 0, way_of(node)}).first->second;
+    auto& found = operators.try_emplace(node.target, Description::Operator{node.target, 0, runs(node)}).first->second;
     ++found.count;
     if (node.body != nullptr) count_operators(*node.body, operators);
   }
@@ -80,9 +78,10 @@ FoundCuts cuts_of(const std::string& path, int dp, int tp) {
       values.emplace_back(*declared.number->example);
     }
   }
+  const GridShape shape({{"dp", dp}, {"tp", tp}});
   const auto search = [&] {
     return parallel::CutSearch(
-        parallel::tensors_of(*net), GridShape({{"dp", dp}, {"tp", tp}}), inputs, [&] { net->run(values); }, options);
+        parallel::tensors_of(*net), shape, inputs, [&] { net->run(values); }, options);
   };
   parallel::CutSearch with_gradients = search();
   const parallel::Cuts cuts = with_gradients.best();
@@ -95,7 +94,10 @@ FoundCuts cuts_of(const std::string& path, int dp, int tp) {
   for (const auto& item : net->named_parameters()) {
     const auto cut = std::ranges::find_if(
         cuts.weights, [&](const auto& one) { return parallel::pattern_names(one.first, item.key()); });
-    found.weights.emplace_back(item.key(), cut == cuts.weights.end() ? "" : cut->second);
+    // A pattern may name a bias too, which lacks the dim that is cut.
+    const bool is_cut = std::ranges::any_of(parallel::layout_by(cuts, {item.key(), item.value()}, shape).cuts(),
+                                            [](const Layout::Cut& one) { return !one.axes.empty(); });
+    found.weights.emplace_back(item.key(), is_cut ? cut->second : "");
   }
   return found;
 }

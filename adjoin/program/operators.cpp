@@ -58,6 +58,15 @@ c10::OperatorHandle operator_named(const std::string& target) {
   return *found;
 }
 
+std::string way_of(const c10::OperatorHandle& handle) {
+  if (nn::rules::known_rule(handle) != nullptr) return "by a rule";
+  const auto is_of_tensors = [](const c10::Argument& one) {
+    return one.type()->str().find("Tensor") != std::string::npos;
+  };
+  if (std::ranges::none_of(handle.schema().arguments(), is_of_tensors)) return "on every rank";
+  return nn::rules::is_composite(handle) ? "as its parts" : "gathered";
+}
+
 std::string short_name(const c10::OperatorHandle& handle) {
   const auto& schema = handle.schema();
   std::string name = schema.name();

@@ -20,4 +20,7 @@ std::optional<size_t> place_of(const c10::OperatorHandle& handle, const char* ar
 /// The constant argument of this name, if the node's operator has one.
 const c10::IValue* constant_of(const Node& node, const char* name);
 
+/// How an operator runs on global tensors: "by a rule", "as its parts", "gathered"; without tensors, "on every rank".
+std::string way_of(const c10::OperatorHandle& handle);
+
 }  // namespace adjoin::program

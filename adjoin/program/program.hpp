@@ -40,8 +40,8 @@ class Program : public torch::nn::Module {
   /// In training, each part of the graph that is of one of these modules of Python, "encoder.layer.*", keeps for backward what it
   /// reads alone, and backward computes it again, with the same random numbers. A module within another one that is named is a part
   /// of it. The second call takes the place of the first.
-  /// Throws: InvalidArgument for a pattern that names no module of an operator, for a module that gives several tensors or writes to
-  ///         a value from elsewhere (a norm's statistics)
+  /// Throws: InvalidArgument for a pattern that names no module of an operator, for a module that writes to a value from elsewhere
+  ///         (a norm's statistics), or gives several tensors of which all but one cannot be kept
   void recompute(const std::vector<std::string>& modules);
 
   struct Input {

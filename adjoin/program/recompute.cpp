@@ -1,8 +1,11 @@
 #include "adjoin/program/recompute.hpp"
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/parallel/distribute.hpp"
 #include "adjoin/program/dataflow.hpp"
 
@@ -52,15 +55,41 @@ class Grouping {
   }
 
  private:
-  /// Nodes [begin, end) as one; what computes with sizes from elsewhere comes before it.
+  /// Of nodes [begin, end) those that are kept, as they make what the module gives besides its last tensor. None where these
+  /// cannot come before all others.
+  std::set<size_t> nodes_kept(size_t begin, size_t end) const {
+    std::vector<Slot> given;
+    std::set<size_t> kept;
+    for (size_t i = begin; i < end; ++i)
+      for (const Slot slot : from_.nodes[i].outputs)
+        if (slot != kNoSlot && read_[static_cast<size_t>(slot)] >= end) given.push_back(slot);
+    if (given.size() < 2) return {};
+    std::set<Slot> needed(given.begin(), given.end() - 1);
+    const auto is_needed = [&](Slot slot) { return needed.contains(slot); };
+    for (size_t i = end; i-- > begin;) {
+      const Node& node = from_.nodes[i];
+      const Effects effects = effects_of(node);
+      if (std::ranges::any_of(node.outputs, is_needed)) {
+        if (effects.draws || std::ranges::count(node.outputs, given.back()) > 0) return {};
+        kept.insert(i);
+        needed.insert(effects.reads.begin(), effects.reads.end());
+      }
+    }
+    for (size_t i = begin; i < end; ++i)
+      if (!kept.contains(i) && std::ranges::any_of(effects_of(from_.nodes[i]).writes, is_needed)) return {};
+    return kept;
+  }
+
+  /// Nodes [begin, end) as one; what computes with sizes from elsewhere, and what is kept, comes before it.
   void add_group(const std::string& module, size_t begin, size_t end) {
     Graph body{.values = from_.values};
     std::set<Slot> made, read;
+    const std::set<size_t> kept = nodes_kept(begin, end);
     for (size_t i = begin; i < end; ++i) {
       const Node& node = from_.nodes[i];
       const Effects effects = effects_of(node);
       const auto is_made = [&](Slot slot) { return made.contains(slot); };
-      if (is_of_sizes(node) && std::ranges::none_of(effects.reads, is_made)) {
+      if (kept.contains(i) || (is_of_sizes(node) && std::ranges::none_of(effects.reads, is_made))) {
         graph_.nodes.push_back(node);
         continue;
       }
@@ -111,6 +140,25 @@ std::string module_named(const Node& node, const std::vector<std::string>& patte
       return module;
   }
   return "";
+}
+
+std::vector<std::string> repeated_modules(const Program& net) {
+  std::map<std::string, std::set<std::string>> numbers;  // by the lists' names
+  for (const Node& node : net.graph().graph.nodes) {
+    std::string list;
+    for (const std::string_view part : parts_of(node.module, '.')) {
+      if (!part.empty() && std::ranges::all_of(part, [](char c) { return c >= '0' && c <= '9'; })) {
+        numbers[list].emplace(part);
+        break;
+      }
+      list += std::string(part) + ".";
+    }
+  }
+  std::vector<std::string> patterns;
+  for (const auto& [list, found] : numbers)
+    if (found.size() > 1) patterns.push_back(list + "*");
+  require(!patterns.empty(), [&] { return net.path() + ": recompute: it has no list of modules, such as blocks"; });
+  return patterns;
 }
 
 Graph with_recomputed(const Graph& graph, const std::set<Slot>& weights, const std::vector<std::string>& patterns,

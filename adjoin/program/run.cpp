@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/movement/autocast_mode.hpp"
 #include "adjoin/movement/recompute.hpp"
 #include "adjoin/program/fit.hpp"
@@ -140,9 +141,20 @@ void run_recomputed(const Node& node, torch::jit::Stack& stack, at::Device devic
   stack.assign({inputs.empty() ? f({}) : recomputed(f, inputs)});
 }
 
+/// As torch.nn.functional.batch_norm does: LibTorch's operator gives NaN, and moves the statistics there.
+void check_norm_of_batch(const Node& node, const torch::jit::Stack& stack) {
+  if (node.target != "aten.batch_norm" || !stack[0].isTensor() || !stack[5].isBool() || !stack[5].toBool()) return;
+  const at::Tensor& x = stack[0].toTensor();
+  require(x.dim() < 2 || x.numel() != x.size(1), [&] {
+    return node.where() + ": expected more than one number in each channel in training; the input is [" +
+           joined(x.sizes()) + "]";
+  });
+}
+
 void run_node(const Node& node, torch::jit::Stack& stack, at::Device device) {
   switch (node.kind) {
     case Node::Kind::call:
+      check_norm_of_batch(node, stack);
       node.handle->callBoxed(&stack);
       break;
     case Node::Kind::size:

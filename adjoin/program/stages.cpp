@@ -138,7 +138,7 @@ Borders same_borders(const Program& net, const std::vector<std::shared_ptr<const
 
 std::vector<Child> children(const std::shared_ptr<Program>& net, const Dataflow& flow, const Borders& borders) {
   const OuterGraph& outer = net->graph();
-  require(std::ranges::none_of(outer.outputs, &GraphOutput::is_buffer),
+  require(borders.size() == 2 || std::ranges::none_of(outer.outputs, &GraphOutput::is_buffer),
           [&] { return net->path() + ": it cannot be cut, as its graph gives new values of buffers"; });
   const auto training = parts_of(*net, true, flow, borders);
   std::vector<std::shared_ptr<const StagePart>> evaluation(training.size());
@@ -240,6 +240,7 @@ std::vector<Child> stages(const std::shared_ptr<Program>& net, int count, const 
     return net->path() + ": it has " + std::to_string(graph.nodes.size()) + " operators, and cannot be cut into " +
            counted(count, "stage");
   });
+  if (count == 1) return children(net, Dataflow(graph, free_inputs(net->graph())), {0, graph.nodes.size()});
   net->check(net->bound(true), example);
   std::vector<double> costs(graph.nodes.size());
   if (world.rank() == 0) costs = measured(*net, example);

@@ -20,7 +20,7 @@ namespace adjoin::program {
 /// the program's inputs, in their order, whole numbers as tensors of one element. Masks of dropout do not depend on the cuts, and for
 /// one micro-batch are those of `distribute`. In eval mode the graph of eval mode is cut where the weights of the stages are.
 /// Throws: InvalidArgument where it cannot be cut into so many, and as Program::run
-/// Cost:   three forward passes on the first rank, and a message
+/// Cost:   three forward passes on the first rank, and a message; nothing for one stage
 std::vector<parallel::Child> stages(const std::shared_ptr<Program>& net, int count, const Communicator& world,
                                     const std::vector<c10::IValue>& example);
 

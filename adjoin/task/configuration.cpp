@@ -276,8 +276,7 @@ bool preset_decides(std::string_view field) {
 bool is_for_programs(const Field& field) {
   static const std::set<std::string_view> of_model{"program", "model", "vocabulary_size", "sequence"};
   if (field.group == "Model") return of_model.contains(field.name);
-  static const std::set<std::string_view> own{"pp",       "cp",     "ep",     "sp",     "cp_method",
-                                              "pipeline", "chunks", "stages", "halves", "recompute"};
+  static const std::set<std::string_view> own{"cp", "ep", "sp", "cp_method", "stages", "halves"};
   return !own.contains(field.name);
 }
 

@@ -151,9 +151,11 @@ void check_program(const Configuration& c) {
   for (const Field& field : fields())
     require(is_for_programs(field) || text_of(field, c) == text_of(field, defaults), [&] {
       return option_of(field.name) + " " + text_of(field, c) +
-             (field.group == "Layout" ? ": a program is not laid out so yet; --dp, --tp and --zero are for it"
+             (field.group == "Layout" ? ": a program is not laid out so yet; --dp, --tp, --pp and --zero are for it"
                                       : " is for adjoin's own models, and --program gives the network");
     });
+  require(c.recompute != Recompute::attention,
+          "--recompute attention is for adjoin's own models; segment is for a program too");
   require(c.optimizer != OptimizerRule::muon,
           "--optimizer muon: which weights of a program are matrices of layers is not known");
   const std::vector<std::string_view> of_texts{"text_column", "label_column",    "class_weights",

@@ -79,6 +79,11 @@ class Task {
 
   /// The model's segments, in order. Each rank makes those of its own stage, on a grid {dp, ep, cp, tp}.
   virtual std::vector<models::Segment> segments() const = 0;
+  /// The same for so many stages: a model that can be cut anywhere has a segment for each of them, which take nearly equal times on
+  /// the first rank of `world`. All ranks of it call the function together.
+  virtual std::vector<models::Segment> segments_for(int /*stages*/, const Communicator& /*world*/) const {
+    return segments();
+  }
   /// The same task for a configuration that differs only in its layout, without reading data again; null if the task must be
   /// made anew.
   virtual std::unique_ptr<Task> laid_out(const Configuration&) const { return nullptr; }

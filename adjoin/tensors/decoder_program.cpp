@@ -15,7 +15,7 @@ namespace adjoin::train {
 
 DecoderProgram::DecoderProgram(std::shared_ptr<const ProgramNet> net, const Configuration& configuration,
                                LanguageInput input)
-    : LanguageModelling(configuration, std::move(input)), net_(std::move(net)), sequence_(configuration.sequence) {
+    : OfProgram(std::move(net), configuration, std::move(input)), sequence_(configuration.sequence) {
   check_reads_texts(*net_);
   require(!net_->batch(), [&] {
     return net_->path() + ": it takes " + std::to_string(*net_->batch()) +
@@ -30,24 +30,21 @@ DecoderProgram::DecoderProgram(std::shared_ptr<const ProgramNet> net, const Conf
 }
 
 std::unique_ptr<Task> DecoderProgram::make(const Configuration& configuration) {
-  auto net = std::make_shared<const ProgramNet>(configuration);  // before texts are read
-  const Configuration read = with_length(configuration, *net);
-  return std::make_unique<DecoderProgram>(std::move(net), read, read_language_input(read));
+  return task_of<DecoderProgram>(configuration, read_language_input);
 }
 
 std::unique_ptr<Task> DecoderProgram::open(const Configuration& configuration, const std::filesystem::path& folder) {
-  auto net = std::make_shared<const ProgramNet>(configuration);
-  const Configuration read = with_length(configuration, *net);
-  return std::make_unique<DecoderProgram>(
-      std::move(net), read, LanguageInput{read_vocabulary(folder), {}, {}, text_or_nothing(folder / kTextsFile)});
+  return task_of<DecoderProgram>(configuration, [&](const Configuration&) {
+    return LanguageInput{read_vocabulary(folder), {}, {}, text_or_nothing(folder / kTextsFile)};
+  });
 }
 
-std::vector<models::Segment> DecoderProgram::segments() const {
+std::vector<models::Segment> DecoderProgram::segments_for(int stages, const Communicator& world) const {
   const auto without_padding = [](const at::Tensor& scores, const at::Tensor& input) {
     const at::Tensor places = input.select(1, 1).flatten().nonzero().squeeze(1);
     return scores.flatten(0, 1).index_select(0, places);
   };
-  return {net_->segment(texts_for(*net_), without_padding)};
+  return net_->segments(stages, world, texts_for(*net_), without_padding);
 }
 
 MicroBatch DecoderProgram::micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,

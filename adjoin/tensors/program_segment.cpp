@@ -1,5 +1,6 @@
 #include "adjoin/tensors/program_segment.hpp"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 
 #include <algorithm>
@@ -9,12 +10,15 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/base/hash.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/comm/values.hpp"
 #include "adjoin/movement/global_tensor.hpp"
 #include "adjoin/parallel/automatic.hpp"
+#include "adjoin/parallel/pipelined.hpp"
+#include "adjoin/parallel/weight_shards.hpp"
 #include "adjoin/program/declared.hpp"
+#include "adjoin/program/recompute.hpp"
+#include "adjoin/program/stages.hpp"
 #include "adjoin/task/precision.hpp"
 
 namespace adjoin::train {
@@ -41,65 +45,62 @@ class ProgramPieces : public nn::ShardedModule {
   std::map<std::string, std::shared_ptr<ProgramPieces>> children_;
 };
 
-/// A worker's program on a grid.
-class LaidOutProgram : public ProgramPieces {
+/// A part of the weights on the ranks that hold it: `place` are these, which `grid` has as a world of their own.
+class LaidOutPart : public ProgramPieces {
  public:
-  LaidOutProgram(std::shared_ptr<program::Program> net, const Grid& grid, parallel::Cuts cuts, bool shards)
-      : net_(std::move(net)), model_(*net_, grid, std::move(cuts)) {
-    if (shards)
-      model_.shards();
-    else
-      model_.trained();
-    for (const nn::Parameter& parameter : model_.parameters()) add(parameter.name, parameter);
-  }
-
-  at::Tensor forward(const std::vector<at::Tensor>& inputs, const std::string& output, const Step& step) {
-    const Grid& grid = model_.grid();
-    samples_of_ranks(inputs.front().size(0), step.first_sample);
-    Step drawn{.seed = step.seed, .number = step.number, .training = step.training};
-    if (first_ > 0)  // each micro-batch draws its own numbers, the same in every layout
-      drawn.seed = mix(step.seed + static_cast<uint64_t>(first_));
-    model_.begin(drawn);
-    const auto alike = model_.draw_alike();
-    net_->train(step.training);
-    std::vector<c10::IValue> all;
-    for (const at::Tensor& input : inputs) {
-      std::vector<int64_t> shape = input.sizes().vec();
-      shape[0] = samples_;
-      all.emplace_back(global({input, of_samples(shape), grid}));
+  LaidOutPart(const std::vector<parallel::NamedTensor>& tensors, const Grid& grid, const Grid& place,
+              const parallel::Cuts& cuts, bool shards)
+      : model_(tensors, grid, cuts) {
+    for (nn::Parameter parameter :
+         shards ? (model_.shards(), model_.parameters()) : (model_.trained(), model_.parameters())) {
+      parameter.layout = parameter.layout.on(place.shape(), Kind::copied);
+      parameter.grid = place;
+      add(parameter.name, parameter);
     }
-    const parallel::Bundle results = net_->run(std::move(all));
-    const at::Tensor& result = results.size() == 1 ? static_cast<const at::Tensor&>(results) : results[output];
-    const bool has_samples = result.dim() > 0 && result.size(0) == samples_;
-    const Layout wanted = has_samples ? of_samples(result.sizes().vec())
-                                      : Layout(grid.shape(), result.sizes().vec(), {}, {{"dp", Kind::copied}});
-    const std::shared_ptr<GlobalGrid> home = global_grid(grid);
-    return moved(result, home->interned(wanted), *home);
   }
+  void begin(const Step& step, int64_t drawn) { model_.begin(step, drawn); }
 
  private:
-  /// Learns how many samples each rank along dp has, and which sample of the batch is the first of all.
-  void samples_of_ranks(int64_t mine, int64_t first) {
-    begins_.clear();
-    samples_ = 0;
-    const std::vector<int64_t> of_ranks = numbers_of_all(first * kMostSamples + mine, model_.grid().axis("dp"));
-    for (const int64_t of_rank : of_ranks) {
-      begins_.push_back(samples_);
-      samples_ += of_rank % kMostSamples;
-    }
-    first_ = of_ranks.front() / kMostSamples;
-  }
-
-  /// The layout of a tensor of the samples of all ranks.
-  Layout of_samples(const std::vector<int64_t>& shape) const {
-    if (begins_.size() == 1) return Layout(model_.grid().shape(), shape);
-    return Layout(model_.grid().shape(), shape, {{Split::at(begins_, samples_, 0), {"dp"}}});
-  }
-
-  std::shared_ptr<program::Program> net_;
   parallel::Distributed model_;
-  std::vector<int64_t> begins_;
-  int64_t samples_ = 0, first_ = 0;
+};
+
+/// The cuts of some of the weights.
+parallel::Cuts cuts_of(const parallel::Cuts& all, const std::vector<parallel::NamedTensor>& tensors) {
+  parallel::Cuts cuts = all;
+  std::erase_if(cuts.weights, [&](const auto& cut) {
+    return std::ranges::none_of(tensors, [&](const auto& one) { return parallel::pattern_names(cut.first, one.name); });
+  });
+  return cuts;
+}
+
+/// Those that have these names.
+std::vector<parallel::NamedTensor> named(const torch::nn::Module& module, const std::vector<std::string>& names) {
+  std::vector<parallel::NamedTensor> tensors = parallel::tensors_of(module);
+  std::erase_if(tensors, [&](const auto& one) { return std::ranges::find(names, one.name) == names.end(); });
+  return tensors;
+}
+
+/// A micro-batch of the ranks along dp, each of which has some of its samples.
+struct SamplesOfRanks {
+  std::vector<int64_t> begins = {};
+  int64_t all = 0, first = 0;  ///< `first`: the place in the global batch
+
+  SamplesOfRanks(int64_t mine, int64_t first_here, const Communicator& dp) {
+    const std::vector<int64_t> of_ranks = numbers_of_all(first_here * kMostSamples + mine, dp);
+    for (const int64_t of_rank : of_ranks) {
+      begins.push_back(all);
+      all += of_rank % kMostSamples;
+    }
+    first = of_ranks.front() / kMostSamples;
+  }
+
+  /// The layout of a tensor with some rows for each sample; of another one, whole.
+  Layout layout(const std::vector<int64_t>& shape, const GridShape& grid) const {
+    if (begins.size() == 1 || shape.empty() || all == 0 || shape[0] % all != 0) return Layout(grid, shape);
+    std::vector<int64_t> rows = begins;
+    for (int64_t& begin : rows) begin *= shape[0] / all;
+    return Layout(grid, shape, {{Split::at(rows, shape[0], 0), {"dp"}}});
+  }
 };
 
 /// A tensor such as the program was exported with, of `samples` samples unless it takes another number alone.
@@ -124,6 +125,45 @@ size_t wanted_output(const program::OuterGraph& outer, bool is_loss) {
 
 }  // namespace
 
+/// A rank's program and its stages, which its segments share.
+class ProgramNet::OnRank {
+ public:
+  std::shared_ptr<program::Program> net = {};
+  std::vector<parallel::Child> stages = {};
+  std::optional<Grid> grid = {};  ///< the ranks that have the same stages, as a world of their own
+
+  /// What a stage gives of global inputs.
+  parallel::Bundle run(size_t stage, const models::Modules& modules, const parallel::Bundle& received,
+                       const std::vector<at::Tensor>& inputs, const Step& step, const std::string& output) {
+    const SamplesOfRanks samples(inputs.front().size(0), step.first_sample, grid->axis("dp"));
+    const auto layout = [&](const std::vector<int64_t>& shape) { return samples.layout(shape, grid->shape()); };
+    const parallel::Child& child = stages[stage];
+    const Step drawn{.seed = step.seed, .number = step.number, .training = step.training};
+    const std::shared_ptr<GlobalGrid> home = global_grid(*grid);
+    home->step = drawn;
+    home->drawn = samples.first * parallel::kMostDraws + *child.draws_before;
+    for (size_t part = 0; part < modules.of_parts.size(); ++part)
+      modules.as<LaidOutPart>(part).begin(drawn, home->drawn);
+    const DrawsAlike alike(home);
+    net->train(step.training);
+    std::vector<parallel::Bundle::Item> all;
+    for (const at::Tensor& input : inputs) {
+      std::vector<int64_t> shape = input.sizes().vec();
+      shape[0] = samples.all;
+      all.push_back({std::to_string(all.size()), global({input, layout(shape), *grid})});
+    }
+    const parallel::Bundle results = child.with_micro_batch(
+        stage == 0 ? parallel::Bundle() : parallel::from_previous_stage(received, *grid, layout), all);
+    if (stage + 1 < stages.size()) return parallel::for_next_stage(results, *grid, layout);
+    const at::Tensor& result = results.size() == 1 ? static_cast<const at::Tensor&>(results) : results[output];
+    const std::vector<int64_t> shape = result.sizes().vec();
+    const bool has_samples = result.dim() > 0 && result.size(0) == samples.all;
+    return moved(result,
+                 home->interned(has_samples ? layout(shape) : Layout(grid->shape(), shape, {}, {{"dp", Kind::copied}})),
+                 *home);
+  }
+};
+
 ProgramNet::ProgramNet(const Configuration& configuration)
     : configuration_(configuration), net_(program::load_program(configuration.program)) {
   const auto check = [&](bool is_right, const std::string& what) {
@@ -134,6 +174,8 @@ ProgramNet::ProgramNet(const Configuration& configuration)
     inputs_.push_back({input.name, *input.tensor});
   }
   check(!inputs_.empty(), "it takes no input");
+  if (configuration.recompute == Recompute::segment)  // throws for what cannot be computed again
+    program::with_recomputed(net_->graph().graph, {}, program::repeated_modules(*net_), /*all=*/true);
   check(!net_->eval_mode().starts_with("none"),
         "it cannot be evaluated, as its training graph does not show what eval() "
         "changes: write it by adjoin.export_program");
@@ -159,17 +201,23 @@ ProgramNet::ProgramNet(const Configuration& configuration)
         "its output \"" + output_name_ + "\" is one number: is it the loss (--loss none)?");
   if (configuration.tp == 1) return;
   parallel::AutomaticOptions options{.weights_over = {"tp"}};
-  std::vector<c10::IValue> examples;
-  std::vector<at::Tensor> tensors;
-  for (const Input& input : inputs_) {
-    options.inputs.push_back({"samples over dp"});
-    tensors.push_back(
-        example_of(input.spec, std::max<int64_t>(configuration.dp, configuration.batch / configuration.microbatches)));
-    examples.emplace_back(tensors.back());
-  }
+  options.inputs.assign(inputs_.size(), {"samples over dp"});
+  const std::vector<at::Tensor> tensors = example();
   parallel::CutSearch search(
-      parallel::tensors_of(*net_), configuration.shape().at("pp", 0), tensors, [&] { net_->run(examples); }, options);
+      parallel::tensors_of(*net_), configuration.shape().at("pp", 0), tensors,
+      [&] {
+        net_->run({tensors.begin(), tensors.end()});
+      },
+      options);
   cuts_ = search.best();
+}
+
+std::vector<at::Tensor> ProgramNet::example() const {
+  std::vector<at::Tensor> tensors;
+  for (const Input& input : inputs_)
+    tensors.push_back(example_of(
+        input.spec, std::max<int64_t>(configuration_.dp, configuration_.batch / configuration_.microbatches)));
+  return tensors;
 }
 
 std::string sizes_of_samples(const at::Tensor& tensor) {
@@ -210,26 +258,81 @@ void ProgramNet::check(const Input& input, const at::Tensor& given, const std::s
   });
 }
 
-std::shared_ptr<torch::nn::Module> ProgramNet::made(const Grid& stage, const at::TensorOptions& tensor) const {
-  if (tensor.device().is_meta()) return net_;  // its names and shapes
-  const std::shared_ptr<program::Program> own = program::load_program(path());
-  own->to(tensor.device());
-  return std::make_shared<LaidOutProgram>(own, stage, cuts_, configuration_.zero == 3);
+void ProgramNet::open(OnRank& rank, int stages, const Communicator& world) const {
+  rank.net = program::load_program(path());
+  if (configuration_.recompute == Recompute::segment) rank.net->recompute(program::repeated_modules(*rank.net));
+  const std::vector<at::Tensor> tensors = stages == 1 ? std::vector<at::Tensor>() : example();
+  rank.stages = program::stages(rank.net, stages, world, {tensors.begin(), tensors.end()});
 }
 
-models::Segment ProgramNet::segment(Unpack unpack, Pack pack) const {
-  return models::segment<LaidOutProgram>(
-      kProgramPart, [this](const Grid& stage, const at::TensorOptions& tensor) { return made(stage, tensor); },
-      [this, unpack = std::move(unpack), pack = std::move(pack)](LaidOutProgram& net, const at::Tensor& x,
-                                                                 const ForwardPass& pass) {
-        std::vector<at::Tensor> inputs = unpack(x);
-        for (size_t i = 0; i < inputs.size(); ++i) {
-          const at::ScalarType type = inputs_[i].spec.type;
-          inputs[i] = inputs[i].to(x.device(), type);
-        }
-        const at::Tensor output = net.forward(inputs, output_name_, pass.step);
-        return pack ? pack(output, x) : output;
-      });
+void ProgramNet::enter(OnRank& rank, const Grid& stage, at::Device device) const {
+  if (rank.grid) return;
+  if (!rank.net) open(rank, 1, {});
+  rank.grid = parallel::as_world(stage);
+  rank.net->to(device);
+}
+
+std::shared_ptr<torch::nn::Module> ProgramNet::made(OnRank& rank, const std::vector<std::string>& weights,
+                                                    const Grid& stage, const at::TensorOptions& tensor) const {
+  const bool shards = configuration_.zero == 3;
+  if (tensor.device().is_meta()) {  // names and shapes of what others have
+    auto pieces = std::make_shared<ProgramPieces>();
+    for (const parallel::NamedTensor& one : named(*net_, weights)) {
+      nn::Parameter parameter{.name = one.name,
+                              .tensor = {},
+                              .layout = parallel::layout_by(cuts_, one, stage.shape()),
+                              .grid = stage,
+                              .initial = {},
+                              .is_buffer = one.is_buffer};
+      parameter.tensor = at::empty(parameter.layout.shape_of(stage.cell()), one.tensor.options().device(at::kMeta))
+                             .requires_grad_(one.tensor.requires_grad());
+      pieces->add(one.name, shards ? parallel::kept_of(parameter, parallel::Kept::shards) : parameter);
+    }
+    return pieces;
+  }
+  enter(rank, stage, tensor.device());
+  const std::vector<parallel::NamedTensor> tensors = named(*rank.net, weights);
+  return std::make_shared<LaidOutPart>(tensors, *rank.grid, stage, cuts_of(cuts_, tensors), shards);
+}
+
+std::vector<models::Segment> ProgramNet::segments(int stages, const Communicator& world, Unpack unpack,
+                                                  Pack pack) const {
+  const auto rank = std::make_shared<OnRank>();
+  if (stages > 1) open(*rank, stages, world);
+  std::map<std::vector<int>, std::vector<std::string>> parts;  // the weights, by the stages that have them
+  for (const parallel::NamedTensor& tensor : parallel::tensors_of(*net_)) {
+    std::vector<int> holders;
+    for (int stage = 0; stage < stages; ++stage)
+      if (stages == 1 || std::ranges::count(rank->stages[static_cast<size_t>(stage)].weights, tensor.name) > 0)
+        holders.push_back(stage);
+    parts[holders].push_back(tensor.name);
+  }
+  std::vector<models::Segment> segments;
+  for (int stage = 0; stage < stages; ++stage) {
+    const auto place = static_cast<size_t>(stage);
+    models::Segment& segment = segments.emplace_back();
+    segment.name = stages == 1 ? kProgramPart : rank->stages[place].name;
+    segment.kind = segment.name;
+    for (const auto& [holders, names] : parts) {
+      if (std::ranges::count(holders, stage) == 0) continue;
+      const std::string part = kProgramPart + (stages == 1 ? "" : " of " + joined(holders));
+      segment.parts.push_back(
+          {.name = part,
+           .make = [this, rank, names](const Grid& grid,
+                                       const at::TensorOptions& tensor) { return made(*rank, names, grid, tensor); },
+           .weights_of = kProgramPart});
+    }
+    segment.with_input = [this, rank, place, unpack, pack](const models::Modules& modules, const parallel::Bundle& x,
+                                                           const at::Tensor& input, const ForwardPass& pass) {
+      enter(*rank, modules.stage, input.device());  // for a stage without weights
+      std::vector<at::Tensor> inputs = unpack(input);
+      for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = inputs[i].to(input.device(), inputs_[i].spec.type);
+      const parallel::Bundle given = rank->run(place, modules, x, inputs, pass.step, output_name_);
+      const bool packs = pack && place + 1 == rank->stages.size();
+      return packs ? parallel::Bundle(pack(given, input)) : given;
+    };
+  }
+  return segments;
 }
 
 }  // namespace adjoin::train

@@ -6,12 +6,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "adjoin/models/segment.hpp"
 #include "adjoin/parallel/distribute.hpp"
 #include "adjoin/program/program.hpp"
 #include "adjoin/task/configuration.hpp"
+#include "adjoin/task/task.hpp"
 
 namespace adjoin::train {
 
@@ -21,7 +23,7 @@ inline constexpr const char* kProgramPart = "program";
 /// "samples, 3, 4": the sizes of a tensor of samples.
 std::string sizes_of_samples(const at::Tensor& tensor);
 
-/// A network that Python exported, as the only segment of a model. All ranks of a process share it.
+/// A network that Python exported, as the segments of a model: one for each stage of a pipeline. All ranks of a process share it.
 ///
 /// On a stage's grid its weights are global tensors, cut over tp by cuts that `automatic` finds; a micro-batch of all ranks along dp
 /// is one batch of the program. So norms of batches are those of all ranks, and a batch of one size alone may be cut.
@@ -53,12 +55,19 @@ class ProgramNet {
   using Unpack = std::function<std::vector<at::Tensor>(const at::Tensor& input)>;
   /// What the loss gets of the program's output of a micro-batch.
   using Pack = std::function<at::Tensor(const at::Tensor& output, const at::Tensor& input)>;
-  /// Its segment. The output is that of this rank's samples; of an output without samples, such as a loss, it is the whole, which
-  /// each rank along dp uses for its own part.
-  models::Segment segment(Unpack unpack, Pack pack = {}) const;
+  /// Its segments for so many stages, cut as program::stages does. The output of the last is that of this rank's samples; of an
+  /// output without samples, such as a loss, it is the whole, which each rank along dp uses for its own part.
+  /// Throws: InvalidArgument where it cannot be cut into so many, or --recompute names nothing in it
+  /// Cost:   reading the file, and for several stages three forward passes on the first rank of `world`
+  std::vector<models::Segment> segments(int stages, const Communicator& world, Unpack unpack, Pack pack = {}) const;
 
  private:
-  std::shared_ptr<torch::nn::Module> made(const Grid& stage, const at::TensorOptions& tensor) const;
+  class OnRank;
+  void open(OnRank& rank, int stages, const Communicator& world) const;
+  void enter(OnRank& rank, const Grid& stage, at::Device device) const;
+  std::shared_ptr<torch::nn::Module> made(OnRank& rank, const std::vector<std::string>& weights, const Grid& stage,
+                                          const at::TensorOptions& tensor) const;
+  std::vector<at::Tensor> example() const;
 
   Configuration configuration_;
   std::shared_ptr<program::Program> net_;  // whose weights stay as the file has them
@@ -66,6 +75,24 @@ class ProgramNet {
   std::string output_name_;
   program::TensorSpec output_;
   parallel::Cuts cuts_;
+};
+
+/// What tasks whose model is a program have in common.
+template <class Base>
+class OfProgram : public Base {
+ public:
+  template <class... Arguments>
+  explicit OfProgram(std::shared_ptr<const ProgramNet> net, Arguments&&... arguments)
+      : Base(std::forward<Arguments>(arguments)...), net_(std::move(net)) {}
+  std::string name() const override { return kProgramTask; }
+  std::optional<int64_t> samples_at_once() const override { return net_->batch(); }
+  bool is_computed_together() const override { return true; }
+  std::vector<models::Segment> segments() const override { return this->segments_for(1, Communicator()); }
+  std::unique_ptr<Task> laid_out(const Configuration&) const override { return nullptr; }
+  std::string description() const override { return net_->description(); }
+
+ protected:
+  std::shared_ptr<const ProgramNet> net_;
 };
 
 }  // namespace adjoin::train

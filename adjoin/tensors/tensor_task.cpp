@@ -45,14 +45,15 @@ int64_t TensorTask::size(data::Part part) const {
   return found == parts_.end() ? 0 : found->second.front().size(0);
 }
 
-std::vector<models::Segment> TensorTask::segments() const {
-  return {net_.segment([this](const at::Tensor& input) {
+std::vector<models::Segment> TensorTask::segments_for(int stages, const Communicator& world) const {
+  return net_->segments(stages, world, [this](const at::Tensor& input) {
     const at::Tensor numbers = input.cpu();
     const std::vector<at::Tensor>& tensors = parts_.at(static_cast<data::Part>(numbers[0].item<int64_t>()));
     std::vector<at::Tensor> inputs;
-    for (size_t i = 0; i < net_.inputs().size(); ++i) inputs.push_back(tensors[i].index_select(0, numbers.slice(0, 1)));
+    for (size_t i = 0; i < net_->inputs().size(); ++i)
+      inputs.push_back(tensors[i].index_select(0, numbers.slice(0, 1)));
     return inputs;
-  })};
+  });
 }
 
 MicroBatch TensorTask::micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
@@ -63,7 +64,7 @@ MicroBatch TensorTask::micro_batch(data::Part part, std::span<const int64_t> sam
   input.insert(input.end(), own.begin(), own.end());
   step.first_sample = mine.begin;
   MicroBatch batch{.input = at::tensor(input, at::kLong), .target = {}, .pass = {step, {}}, .tokens = mine.count};
-  if (has_target() && parts_.at(part).size() > net_.inputs().size())
+  if (has_target() && parts_.at(part).size() > net_->inputs().size())
     batch.target = parts_.at(part).back().index_select(0, batch.input.slice(0, 1));
   return batch;
 }
@@ -108,15 +109,15 @@ std::vector<Measure> TensorTask::measures(double, std::span<const double> tally,
 
 std::vector<at::Tensor> TensorTask::in_order(const TensorSet& set, bool has_target) const {
   std::vector<std::string> names;
-  for (const auto& input : net_.inputs()) names.push_back('"' + input.name + '"');
+  for (const auto& input : net_->inputs()) names.push_back('"' + input.name + '"');
   std::set<std::string> rest;
   for (const auto& [name, tensor] : set.tensors) rest.insert(name);
   std::vector<at::Tensor> tensors;
-  for (size_t i = 0; i < net_.inputs().size(); ++i) {
-    const ProgramNet::Input& input = net_.inputs()[i];
+  for (size_t i = 0; i < net_->inputs().size(); ++i) {
+    const ProgramNet::Input& input = net_->inputs()[i];
     std::string name = input.name;
     if (!rest.contains(name) && i == 0) name = "x";
-    if (!rest.contains(name) && i > 0 && i + 1 == net_.inputs().size() && !this->has_target()) name = "y";
+    if (!rest.contains(name) && i > 0 && i + 1 == net_->inputs().size() && !this->has_target()) name = "y";
     require(rest.erase(name) == 1, [&] {
       return set.place + ": lacks \"" + input.name + "\": the program takes " + joined(names) +
              (i == 0 ? ", of which the first may be called \"x\"" : "");
@@ -138,7 +139,7 @@ std::vector<at::Tensor> TensorTask::in_order(const TensorSet& set, bool has_targ
 }
 
 void TensorTask::check_target(const at::Tensor& y, const std::string& place) const {
-  const program::TensorSpec& output = net_.output();
+  const program::TensorSpec& output = net_->output();
   const bool has_classes = configuration_.loss == TensorLoss::cross_entropy;
   const auto refuse = [&](const std::string& what) {
     throw InvalidArgument(place + ": \"y\" is " + c10::toString(y.scalar_type()) + " [" + sizes_of_samples(y) +
@@ -171,7 +172,7 @@ void TensorTask::read_test(const TextSource& source) {
 }
 
 void TensorTask::take(const TensorSet& inputs) {
-  require(has_target(), [&] { return net_.path() + ": returns its loss, and no scores to predict"; });
+  require(has_target(), [&] { return net_->path() + ": returns its loss, and no scores to predict"; });
   parts_[data::Part::test] = in_order(inputs, /*has_target=*/false);
 }
 

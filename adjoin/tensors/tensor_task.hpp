@@ -15,18 +15,16 @@ namespace adjoin::train {
 
 /// Trains an exported program on tensors. Each input of the program takes the tensor of its name, and the first also "x"; the target
 /// is "y". A program that returns its loss takes "y" as its last input.
-class TensorTask : public Task {
+class TensorTask : public OfProgram<Task> {
  public:
-  explicit TensorTask(const Configuration& configuration) : configuration_(configuration), net_(configuration) {}
+  explicit TensorTask(const Configuration& configuration)
+      : OfProgram(std::make_shared<const ProgramNet>(configuration)), configuration_(configuration) {}
   /// Throws: InvalidArgument in one line for tensors whose names, shapes or types the program does not take
   static std::unique_ptr<Task> make(const Configuration& configuration);
   static std::unique_ptr<Task> open(const Configuration& configuration, const std::filesystem::path& folder);
 
-  std::string name() const override { return kProgramTask; }
   int64_t size(data::Part part) const override;
-  std::optional<int64_t> samples_at_once() const override { return net_.batch(); }
-  bool is_computed_together() const override { return true; }
-  std::vector<models::Segment> segments() const override;
+  std::vector<models::Segment> segments_for(int stages, const Communicator& world) const override;
   MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
                          Step step) const override;
   at::Tensor loss(const at::Tensor& output, const MicroBatch& batch, const Grid& grid) const override;
@@ -34,7 +32,6 @@ class TensorTask : public Task {
   /// The accuracy, or R2: 1 less the sum of squared errors divided by that of the targets' distances from their mean, over all
   /// numbers of all samples.
   std::vector<Measure> measures(double loss, std::span<const double> tally, double samples) const override;
-  std::string description() const override { return net_.description(); }
 
   void read_test(const TextSource& source) override;
   /// The test part becomes these tensors, of which only the inputs are read.
@@ -48,7 +45,6 @@ class TensorTask : public Task {
   void check_target(const at::Tensor& y, const std::string& place) const;
 
   Configuration configuration_;
-  ProgramNet net_;
   std::map<data::Part, std::vector<at::Tensor>> parts_;  // as in_order
 };
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "adjoin/tensors/program_segment.hpp"
@@ -17,6 +19,14 @@ void check_reads_texts(const ProgramNet& net);
 std::optional<int64_t> only_length(const ProgramNet& net);
 /// The configuration with texts that are not longer than that.
 Configuration with_length(Configuration configuration, const ProgramNet& net);
+
+/// A task of a program of texts, from what `read` gives; the program is read first.
+template <class Task, class Read>
+std::unique_ptr<Task> task_of(const Configuration& configuration, const Read& read) {
+  auto net = std::make_shared<const ProgramNet>(configuration);
+  const Configuration with = with_length(configuration, *net);
+  return std::make_unique<Task>(std::move(net), with, read(with));
+}
 
 /// The input of a micro-batch [texts, 2, tokens]: ids and mask, of texts that follow one another.
 at::Tensor padded_texts(const at::Tensor& ids, const std::vector<int64_t>& lengths, int64_t tokens, int64_t padding);

@@ -10,7 +10,7 @@
 
 namespace adjoin::train {
 TextProgram::TextProgram(std::shared_ptr<const ProgramNet> net, const Configuration& configuration, TrainingInput input)
-    : TextClassification(configuration, input), net_(std::move(net)), padding_(input.tokenizer.padding_id()) {
+    : OfProgram(std::move(net), configuration, input), padding_(input.tokenizer.padding_id()) {
   check_reads_texts(*net_);
   const program::TensorSpec& scores = net_->output();
   require(scores.sizes.size() == 2 && (!scores.sizes[1].is_fixed || *scores.sizes[1].example == input.classes.size()),
@@ -21,19 +21,17 @@ TextProgram::TextProgram(std::shared_ptr<const ProgramNet> net, const Configurat
 }
 
 std::unique_ptr<Task> TextProgram::make(const Configuration& configuration) {
-  auto net = std::make_shared<const ProgramNet>(configuration);  // before texts are read
-  const Configuration read = with_length(configuration, *net);
-  return std::make_unique<TextProgram>(std::move(net), read, read_training_input(read));
+  return task_of<TextProgram>(configuration, read_training_input);
 }
 
 std::unique_ptr<Task> TextProgram::open(const Configuration& configuration, const std::filesystem::path& folder) {
-  auto net = std::make_shared<const ProgramNet>(configuration);
-  const Configuration read = with_length(configuration, *net);
-  return std::make_unique<TextProgram>(std::move(net), read, TrainingInput{read_words(folder), {}, {}});
+  return task_of<TextProgram>(configuration, [&](const Configuration&) {
+    return TrainingInput{read_words(folder), {}, {}};
+  });
 }
 
-std::vector<models::Segment> TextProgram::segments() const {
-  return {net_->segment(texts_for(*net_))};
+std::vector<models::Segment> TextProgram::segments_for(int stages, const Communicator& world) const {
+  return net_->segments(stages, world, texts_for(*net_));
 }
 
 MicroBatch TextProgram::micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,

@@ -19,6 +19,7 @@
 #include "adjoin/train/resume.hpp"
 #include "adjoin/train/saved_model.hpp"
 #include "adjoin/train/tasks.hpp"
+#include "adjoin/train/trainer.hpp"
 #include "adjoin/train/training_run.hpp"
 #include "adjoin/train/workers.hpp"
 
@@ -57,7 +58,7 @@ void train(const Configuration& given, const TaskMaker& make) {
 EvaluationResult evaluate(const EvaluateOptions& options, const TaskMaker& make) {
   const SavedModel saved = open_model({options.model, options.step}, make);
   const Configuration configuration = configured(saved, options);
-  stages_of(configuration, saved.task->segments());  // throws for too many
+  stages_of(configuration, segments_of(configuration, *saved.task));  // throws for too many
   check_workers(configuration);
   EvaluationResult result;
   if (saved.configuration.is_of_tensors()) {

@@ -115,6 +115,7 @@ void generate(const GenerationRequest& request, const Readers& readers) {
   const std::vector<models::Tokens> first = encoded(request.prompts, 0, request, vocabulary, context);
   const Configuration configuration = configured(saved, request);
   const auto* program = dynamic_cast<const DecoderProgram*>(task);
+  require(!program || configuration.pp == 1, "--pp: a program writes by all its stages at once; --tp is for it");
   const models::TransformerOptions sizes = transformer_options(configuration, vocabulary.size());
   const Stages stages =
       stages_of(configuration, program ? task->segments() : models::decoder(sizes, configuration.tied_scores));

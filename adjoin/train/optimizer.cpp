@@ -28,7 +28,7 @@ std::function<bool(const nn::Parameter&)> sums_in_backward(const Configuration& 
   std::set<std::string> named, shared;
   for (const models::Segment& segment : segments)
     for (const models::ModuleRecipe& part : segment.parts)
-      if (!named.insert(part.name).second) shared.insert(part.name + ".");
+      if (!named.insert(part.name).second) shared.insert(part.beginning() + ".");
   return [shared](const nn::Parameter& parameter) {
     return std::ranges::none_of(shared, [&](const std::string& part) { return parameter.name.starts_with(part); });
   };

@@ -15,6 +15,7 @@
 #include "adjoin/train/schedule.hpp"
 #include "adjoin/train/stages.hpp"
 #include "adjoin/train/tasks.hpp"
+#include "adjoin/train/trainer.hpp"
 #include "adjoin/train/training_order.hpp"
 #include "adjoin/train/workers.hpp"
 
@@ -70,7 +71,7 @@ std::unique_ptr<Task> prepared(Configuration& configuration, const TaskMaker& ma
   std::unique_ptr<Task> task = make_task(configuration, make);
   check_traced_steps(configuration, 0, total_steps(configuration, std::ssize(hold_out(configuration, *task).train)));
   if (!configuration.resume.empty()) check_weights_to_resume({configuration.resume, configuration.step}, *task);
-  const Stages stages = stages_of(configuration, task->segments());
+  const Stages stages = stages_of(configuration, segments_of(configuration, *task));
   say_plan(configuration, *task);
   if (stages.count() > 1 || configuration.pipeline != Configuration().pipeline)
     say("pipeline " + configuration.pipeline + ": " + counted(stages.count(), "stage") + ", " +

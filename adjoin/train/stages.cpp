@@ -146,7 +146,7 @@ std::vector<nn::Parameter> pieces_of(const HeldPart& held, const models::Model* 
       parameter = parallel::kept_of(parameter, *kept);
     }
   for (nn::Parameter& parameter : parameters) {
-    parameter.name = name + "." + parameter.name;
+    parameter.name = held.part->beginning() + "." + parameter.name;
     parameter.grid = here;
     if (!model)
       parameter.tensor =
@@ -171,6 +171,11 @@ void check_schedule(const Configuration& c) {
           [&] { return "--chunks is for --pipeline interleaved, and --pipeline is " + c.pipeline; });
   const int stages = schedule_of(c).stages;
   if (!c.stages.empty()) sizes_given(c, stages);
+}
+
+int stage_count(const Configuration& configuration) {
+  check_schedule(configuration);
+  return schedule_of(configuration).stages;
 }
 
 std::vector<int> Stages::stages_at(int pp) const {
@@ -210,7 +215,7 @@ Stages stages_of(const Configuration& configuration, std::vector<models::Segment
     });
   for (int stage = 0; stage + 1 < stages.count(); ++stage) {
     const models::Segment& last = stages.segments_of(stage).back();
-    require(stages.pp_of(stage) == stages.pp_of(stage + 1) || last.output_shape != nullptr, [&] {
+    require(stages.pp_of(stage) == stages.pp_of(stage + 1) || last.output_shape || last.with_input, [&] {
       return "--pp " + std::to_string(configuration.pp) + ": the model's segment " + last.name +
              " does not say the shape of its output, which the next stage must know";
     });

@@ -36,6 +36,9 @@ struct Stages {
 /// Throws: InvalidArgument, with the option's name, as pipeline::make_schedule and read_schedule do
 void check_schedule(const Configuration& configuration);
 
+/// The number of stages of a configuration's schedule. Throws: as check_schedule
+int stage_count(const Configuration& configuration);
+
 /// The stages that a configuration gives.
 /// Throws: InvalidArgument, with the option's name: for a schedule that is invalid or for other numbers of ranks or
 ///         micro-batches; for more stages than segments, or --stages with another number or sum; where a segment before another

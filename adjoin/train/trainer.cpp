@@ -51,8 +51,9 @@ auto in_order(const std::optional<Lanes>& lanes, const Make& make) {
 
 }  // namespace
 
-std::vector<models::Segment> segments_of(const Configuration& configuration, const Task& task) {
-  std::vector<models::Segment> segments = task.segments();
+std::vector<models::Segment> segments_of(const Configuration& configuration, const Task& task,
+                                         const Communicator& world) {
+  std::vector<models::Segment> segments = task.segments_for(stage_count(configuration), world);
   if (configuration.recompute == Recompute::segment)
     for (size_t i = 0; i + 1 < segments.size(); ++i)  // the last one's backward comes next
       segments[i].recomputes = true;
@@ -68,7 +69,7 @@ Trainer::Trainer(const Configuration& configuration, const Task& task, const Com
       task_(task),
       grid_(world, grid_shape(configuration, world)),
       lanes_(lanes_of(configuration, grid_)),
-      stages_(stages_of(configuration, segments_of(configuration, task))),
+      stages_(stages_of(configuration, segments_of(configuration, task, world))),
       tensor_(tensor_options(configuration, world)),
       model_(in_order(lanes_,
                       [&] {
@@ -169,7 +170,7 @@ class Trainer::StageRunner {
     if (checks_) notes_.emplace();
   }
 
-  at::Tensor forward(int stage, int number, const at::Tensor& input) {
+  parallel::Bundle forward(int stage, int number, const parallel::Bundle& input) {
     const auto& [batch, order] = batch_of(number);
     const WithOrder with_order(order);
     const Configuration& c = trainer_.configuration_;
@@ -179,21 +180,23 @@ class Trainer::StageRunner {
     const std::span segments = stages.segments_of(stage);
     const size_t first = stages.place_of(stage), first_of_all = stages.first_of(stage);
     const bool backward_follows = shards_weights(c) && stages.backward_follows(stage, number);
-    at::Tensor x = input.defined() ? input : batch.input;
+    parallel::Bundle x = input.size() > 0 ? input : parallel::Bundle(batch.input);
     if (checks_) known_ = known_inputs(batch, input);
     for (size_t i = 0; i < segments.size(); ++i) {
       const SegmentNames& names = trainer_.slice_names_[first_of_all + i];
       const lab::TimeSlice slice(names.forward);
       const nn::ExpertLoads loads;
       const bool is_last = i + 1 == segments.size();
-      x = model->run(first + i, x, batch.pass, nullptr, {i == 0, is_last, backward_follows && is_last});
+      x = model->run(first + i, x, batch.input, batch.pass, {i == 0, is_last, backward_follows && is_last});
       sums_.experts.add(first_of_all + i, loads);
-      if (const auto& slices = backward_[static_cast<size_t>(number % 2)]) slices->note(x, names.backward);
+      if (const auto& slices = backward_[static_cast<size_t>(number % 2)])
+        slices->note(x.items().front().tensor, names.backward);
     }
-    if (stage + 1 == stages.count()) return x;
-    check_output_shape(segments.back(), x, model->stage(), batch.pass.rows);
-    if (checks_) check_gradients_of_stage(x, known_parameters(), known_, model->stage());
-    return x.to(weight_type(c.precision));  // as the next stage expects it
+    if (stage + 1 == stages.count() || segments.back().with_input) return x;
+    const at::Tensor& output = x;
+    check_output_shape(segments.back(), output, model->stage(), batch.pass.rows);
+    if (checks_) check_gradients_of_stage(output, known_parameters(), known_, model->stage());
+    return output.to(weight_type(c.precision));  // as the next stage expects it
   }
   at::Tensor loss(int number, const at::Tensor& output) {
     const auto& [batch, order] = batch_of(number);
@@ -230,9 +233,9 @@ class Trainer::StageRunner {
     return found->second.batch;
   }
   std::vector<KnownTensor> known_parameters() const { return nn::known_tensors(parameters_of(trainer_.model_)); }
-  std::vector<KnownTensor> known_inputs(const MicroBatch& batch, const at::Tensor& input) const {
+  std::vector<KnownTensor> known_inputs(const MicroBatch& batch, const parallel::Bundle& input) const {
     // Inputs from other stages may be anything; the micro-batch itself is equal along tp and different along all other axes.
-    if (input.defined()) return {};
+    if (input.size() > 0) return {};
     std::map<std::string, Kind> kinds;
     for (const GridShape::Axis& axis : trainer_.model_->stage().shape().axes())
       kinds.emplace(axis.name, axis.name == "tp" ? Kind::replicated : Kind::split);
@@ -260,11 +263,13 @@ void Trainer::run(const pipeline::Schedule& schedule, const std::function<Ordere
   using Runner = StageRunner;
   Runner runner(*this, make, sums, denominator);
   const Communicator& tp = grid_.axis("tp");
+  std::function<parallel::BundleSpec(int, int)> output_shape;
+  if (!stages_.segments.front().with_input) output_shape = std::bind_front(&Runner::output_shape, &runner);
   const bool has_turns = configuration_.halves && at::GradMode::is_enabled() && !checks_gradients_;
   parallel::run_pipeline(schedule, grid_.axis("pp"),
                          {.forward = std::bind_front(&Runner::forward, &runner),
                           .loss = std::bind_front(&Runner::loss, &runner),
-                          .output_shape = std::bind_front(&Runner::output_shape, &runner),
+                          .output_shape = output_shape,
                           .output = tensor_,
                           .loss_scale = loss_scale,
                           .observer = std::bind_front(&Runner::note, &runner),

@@ -24,8 +24,10 @@ namespace adjoin::train {
 /// The tensor options of a configuration's weights.
 at::TensorOptions tensor_options(const Configuration& configuration, const Communicator& world);
 
-/// A task's segments; some are computed again in backward if the configuration says so.
-std::vector<models::Segment> segments_of(const Configuration& configuration, const Task& task);
+/// A task's segments for the stages of a configuration; some are computed again in backward if it says so.
+/// Throws: as Task::segments_for and stage_count
+std::vector<models::Segment> segments_of(const Configuration& configuration, const Task& task,
+                                         const Communicator& world = {});
 
 /// How ranks keep weights of which others hold copies.
 inline models::Sharding sharding_of(const Configuration& configuration) {

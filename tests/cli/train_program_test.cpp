@@ -37,7 +37,7 @@ struct SmallProgramRun {
 TEST(TrainProgram, trains_evaluates_predicts_and_gives_the_weights_back) {
   const SmallProgramRun run_of;
   const std::string options = "--loss mse --batch 6 --lr 0.05 --shuffle off --out " + run_of.out();
-  const Outcome trained = run(run_of.train(options + " --epochs 10 --dp 2 --validation 0.2"));
+  const Outcome trained = run(run_of.train(options + " --epochs 10 --pp 2 --validation 0.2"));
   ASSERT_EQ(trained.code, 0) << trained.err;
   EXPECT_THAT(trained.out, HasSubstr("test r2"));
 
@@ -54,7 +54,7 @@ TEST(TrainProgram, trains_evaluates_predicts_and_gives_the_weights_back) {
   const at::Tensor x = train::read_npy(run_of.folder / "data/x.npy");
   EXPECT_TRUE(at::allclose(train::read_npy(run_of.folder / "y.npy"), at::relu(x * scale)));
 
-  const Outcome resumed = run("train --resume " + run_of.out() + " --epochs 12");
+  const Outcome resumed = run("train --resume " + run_of.out() + " --epochs 12 --pp 1 --dp 2");
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_THAT(resumed.out, HasSubstr("begins after step 50"));
 }
@@ -70,9 +70,11 @@ TEST(TrainProgram, refuses_what_means_nothing_for_a_program_by_name) {
   };
   for (const char* option : {"--layers 2", "--hidden 64", "--preset tiny", "--dropout 0.1"})
     expect(option, "is for adjoin's own models, and --program gives the network");
-  for (const char* option : {"--pp 2", "--cp 2", "--dp 2 --ep 2", "--tp 2 --sp", "--recompute segment"})
+  for (const char* option : {"--cp 2", "--dp 2 --ep 2", "--tp 2 --sp", "--pp 2 --stages 1,1"})
     expect(option, ": a program is not laid out so yet");
   expect("--optimizer muon", "--optimizer muon");
+  expect("--recompute segment", "recompute: it has no list of modules, such as blocks");
+  expect("--pp 3", "it has 2 operators, and cannot be cut into 3 stages");
   expect("--text-column a", "--text-column is for texts, which --program reads with --vocab");
   expect("--microbatches 2 --batch 5", "the last step of an epoch has 1 sample");
   expect("--vocab bytes", "--loss is for --program on tensors");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <torch/optim/adamw.h>
 
+#include <map>
 #include <sstream>
 
 #include "adjoin/base/error.hpp"
@@ -11,6 +12,7 @@
 #include "adjoin/parallel/optimizer.hpp"
 #include "adjoin/pipeline/schedule.hpp"
 #include "adjoin/program/description.hpp"
+#include "adjoin/program/operators.hpp"
 #include "adjoin/program/save_state.hpp"
 #include "adjoin/program/stages.hpp"
 #include "tests/program/cases.hpp"
@@ -114,12 +116,39 @@ TEST(LoadProgram, is_described) {
   EXPECT_EQ(describe((cases() / "path-plain.pt2").string()).eval_mode, "none: aten.rand draws random numbers");
 }
 
+/// The 86 operators of the graphs of 20 families, and how docs/programs.md says that each runs.
+std::map<std::string, std::string> documented_operators() {
+  std::istringstream page(test::contents_of(ADJOIN_SOURCE_DIR "/docs/programs.md"));
+  std::map<std::string, std::string> found;
+  for (std::string line; std::getline(page, line);)
+    for (const std::string way : {"by a rule", "as its parts", "on every rank", "left out"})
+      if (line.starts_with("| " + way + " |")) {
+        std::istringstream names(line.substr(way.size() + 4));
+        for (std::string name; names >> name;)
+          if (name.starts_with("`")) found[name.substr(1, name.find('`', 1) - 1)] = way;
+      }
+  return found;
+}
+
+std::string full_name(const std::string& documented) {
+  return "torch.ops.aten." + documented + (documented.find('.') == documented.npos ? ".default" : "");
+}
+
+TEST(LoadProgram, has_a_way_for_each_operator_that_its_page_lists) {
+  const auto documented = documented_operators();
+  EXPECT_EQ(documented.size(), 86u);
+  for (const auto& [name, way] : documented)
+    if (way != "left out" && !name.starts_with("sym_")) EXPECT_EQ(way_of(operator_named(full_name(name))), way) << name;
+}
+
 TEST(LoadProgram, tells_what_a_layout_would_move) {
   const std::string file = (cases() / "transformer.pt2").string();
   const FoundCuts tp = cuts_of(file, 1, 2), dp = cuts_of(file, 2, 1), none = cuts_of(file, 1, 1);
   EXPECT_EQ(tp.weights.size(), load_program(file)->named_parameters().size());
   const auto is_cut = [](const auto& one) { return !one.second.empty(); };
   EXPECT_GT(std::ranges::count_if(tp.weights, is_cut), 4);
+  for (const auto& [name, cut] : tp.weights)
+    EXPECT_FALSE(name.ends_with("bias") && cut.starts_with("inputs")) << name << ", which has no inputs";
   EXPECT_GT(tp.of_operations, 0);
   EXPECT_EQ(std::ranges::count_if(dp.weights, is_cut), 0);
   EXPECT_EQ(dp.inputs, (std::vector<std::string>{"samples over dp", "samples over dp"}));
@@ -201,6 +230,19 @@ TEST(DistributedProgram, computes_what_one_worker_computes) {
       const auto net = load_program(file);
       expect_as_one_worker(load_program(file), expected, tp, found_cuts(*net, expected, tp, "samples over tp"));
     }
+  });
+}
+
+TEST(DistributedProgram, refuses_a_norm_of_one_number_as_pytorch_does) {
+  for_each_world({1, 2}, [](const Communicator& world) {
+    auto model = parallel::distribute(load_program(cases(world) / "mlp.pt2"), Grid(world, {{"dp", world.size()}}),
+                                      {{}, {"samples over dp"}});
+    const at::Tensor x = at::ones({1, 7});
+    EXPECT_THAT(thrown_by<InvalidArgument>([&] { model.forward({.training = true}, x); }),
+                HasSubstr("aten.batch_norm in norm: expected more than one number in each channel in training; the "
+                          "input is [1, 12]"));
+    model->eval();
+    EXPECT_EQ(static_cast<const at::Tensor&>(model.forward({}, x)).size(0), 1);
   });
 }
 
@@ -293,16 +335,18 @@ void expect_stages_as_one_worker(const std::shared_ptr<Program>& net, const Expe
   }
 }
 
-/// Tiny models of families of transformers, whose names the environment has; tools/check_deep programs_families.
+/// Tiny models of families of transformers, of which the environment names those in `cases`; tools/check_deep exported.
 TEST(ProgramFamilies, have_the_bits_of_pytorch_and_compute_the_same_in_layouts) {
   const char* names = std::getenv("ADJOIN_TEST_FAMILIES");
   if (names == nullptr) GTEST_SKIP() << "ADJOIN_TEST_FAMILIES names no families";
-  const test::TemporaryFolder folder;
-  write_cases(folder.path(), names);
+  const std::filesystem::path& folder = cases();
   std::istringstream list(names);
   for (std::string name; list >> name;) {
     SCOPED_TRACE(name);
     const auto net = load_program(folder / (name + ".pt2"));
+    const auto documented = documented_operators();
+    for (const Description::Operator& one : describe((folder / (name + ".pt2")).string()).operators)
+      EXPECT_TRUE(!one.name.starts_with("aten.") || documented.contains(one.name.substr(5))) << one.name;
     expect_trains_as_pytorch(*net, Expected(folder / (name + ".safetensors")));
     expect_evaluates_as_pytorch(*net, Expected(folder / (name + ".safetensors")));
     const std::filesystem::path file = folder / (name + "-double.pt2");

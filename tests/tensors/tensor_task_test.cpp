@@ -98,6 +98,49 @@ TEST(TensorTask, trains_programs_alike_in_every_layout) {
   });
 }
 
+/// A pipeline of a world of some ranks.
+struct StagesCase {
+  int ranks, pp, tp = 1;
+  const char* schedule = "1f1b";
+  int64_t zero = 1;
+};
+
+TEST(TensorTask, trains_programs_in_stages_as_one_worker_does) {
+  const test::TemporaryFolder folder;
+  constexpr StagesCase kCases[] = {{2, 2, 1, "gpipe"},   {2, 2, 1, "interleaved"}, {2, 2, 1, "zb-h1"}, {3, 3},
+                                   {4, 2, 1, "1f1b", 3}, {4, 2, 2, "interleaved"}};
+  for_each_world({2, 3, 4}, [&](const Communicator& world) {
+    const std::string place = text_from_rank(0, folder.path().string(), world);
+    Configuration c;  // a tied head, dropout, values of whole numbers that every stage computes
+    c.program = (program::cases(world) / "dropping.pt2").string();
+    c.data = place + "/words";
+    c.task = kProgramTask;
+    c.precision = Precision::fp64;
+    c.loss = TensorLoss::mse;
+    c.batch = 8;
+    c.microbatches = 4;
+    if (world.rank() == 0) {
+      const at::Tensor ids = at::arange(20 * 7, at::kLong).view({20, 7}) % 19;
+      write_npy_set(c.data, {{"x", ids}, {"mask", ids.ne(3).to(at::kLong)}, {"y", sines({20, 7, 20})}});
+    }
+    world.barrier();
+    const std::vector<double> expected = results_of_training(c, Communicator());
+    for (const StagesCase& one : kCases) {
+      if (one.ranks != world.size()) continue;
+      Configuration in_stages = on_layout(c, world.size() / one.pp, one.tp, one.zero);
+      in_stages.pp = one.pp;
+      in_stages.pipeline = one.schedule;
+      in_stages.chunks = in_stages.pipeline == "interleaved" ? 2 : 1;
+      in_stages.recompute = one.tp > 1 ? Recompute::segment : Recompute::none;
+      validate(in_stages);
+      const std::vector<double> found = results_of_training(in_stages, world);
+      ASSERT_EQ(found.size(), expected.size());
+      for (size_t i = 0; i < found.size(); ++i)
+        ASSERT_NEAR(found[i], expected[i], 1e-9) << one.schedule << " zero " << one.zero << " number " << i;
+    }
+  });
+}
+
 /// The data of a task of relu(x * scale), x [n, 2].
 struct SmallTensors {
   SmallTensors() {

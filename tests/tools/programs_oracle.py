@@ -56,12 +56,13 @@ class Block(torch.nn.Module):
         self.qkv, self.out = torch.nn.Linear(24, 72), torch.nn.Linear(24, 24)
         self.up, self.down = torch.nn.Linear(24, 48), torch.nn.Linear(48, 24)
 
-    def forward(self, x, mask):
+    def forward(self, x, mask, shift=None):
         b, t, e = x.shape
+        shift = self.norm1.weight.tanh() if shift is None else shift  # of the first block, which gives it to the others
         q, k, v = (part.view(b, t, 6, 4).transpose(1, 2) for part in self.qkv(self.norm1(x)).chunk(3, -1))
         a = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         x = x + self.out(a.transpose(1, 2).reshape(b, t, e))
-        return x + self.drop(self.down(torch.nn.functional.silu(self.up(self.norm2(x)))))
+        return x + self.drop(self.down(torch.nn.functional.silu(self.up(self.norm2(x + shift))))), shift
 
 
 class Transformer(torch.nn.Module):
@@ -78,8 +79,9 @@ class Transformer(torch.nn.Module):
         t = ids.shape[1]
         x = self.words(ids) + self.positions(torch.arange(t, device=ids.device))
         seen = torch.ones(t, t, dtype=torch.bool).tril() & (mask != 0)[:, None, None, :]
+        shift = None
         for block in self.blocks:
-            x = block(x, seen)
+            x, shift = block(x, seen, shift)
         return self.head(x)
 
 

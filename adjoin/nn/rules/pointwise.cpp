@@ -9,10 +9,10 @@ namespace {
 
 /// Operations for which f(a + b) = f(a) + f(b) in all tensors together.
 bool is_sum(std::string_view name) {
-  static const std::set<std::string_view> kSums{"aten::add",        "aten::add_",   "aten::sub",      "aten::sub_",
-                                                "aten::rsub",       "aten::neg",    "aten::neg_",     "aten::clone",
-                                                "aten::contiguous", "aten::detach", "aten::detach_",  "aten::alias",
-                                                "aten::copy_",      "aten::to",     "aten::_to_copy", "aten::positive"};
+  static const std::set<std::string_view> kSums{
+      "aten::add",   "aten::add_",  "aten::sub",        "aten::sub_",     "aten::rsub",           "aten::neg",
+      "aten::neg_",  "aten::clone", "aten::contiguous", "aten::detach",   "aten::detach_",        "aten::alias",
+      "aten::copy_", "aten::to",    "aten::_to_copy",   "aten::positive", "aten::lift_fresh_copy"};
   return kSums.contains(name);
 }
 /// Operations that are linear where only their first argument is a tensor.

@@ -79,6 +79,10 @@ std::optional<c10::OperatorHandle> with_generator(const c10::OperatorHandle& han
 }
 
 void draw_alike(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
+  const c10::FunctionSchema& schema = handle.schema();
+  const auto place = schema.argumentIndexWithName("generator");
+  if (place && !torch::jit::peek(*stack, static_cast<size_t>(*place), schema.arguments().size()).isNone())
+    return carry_out_marked(handle, keys, stack);  // a part of one that got a generator: at::rand is empty and uniform_
   if (!is_composite(handle))
     if (const auto taking = with_generator(handle, *stack, *DrawsAlike::home()))
       return carry_out_marked(*taking, keys, stack);

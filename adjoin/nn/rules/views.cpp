@@ -351,8 +351,9 @@ Table view_rules() {
           {{"expand"}, expand},
           {{"new_empty_strided", "new_empty", "new_zeros", "new_ones", "new_full"}, made_by},
           {{"zeros_like", "ones_like", "empty_like", "full_like"}, like},
-          {{"clone", "contiguous", "detach", "alias", "to.dtype", "_to_copy", "copy_", "zero_", "fill_.Scalar",
-            "fill_.Tensor", "detach_", "masked_fill_.Scalar", "masked_fill_.Tensor", "hardswish", "hardswish_"},
+          {{"clone", "lift_fresh_copy", "contiguous", "detach", "alias", "to.dtype", "_to_copy", "copy_", "zero_",
+            "fill_.Scalar", "fill_.Tensor", "detach_", "masked_fill_.Scalar", "masked_fill_.Tensor", "hardswish",
+            "hardswish_"},
            pointwise}};
 }
 
