@@ -30,6 +30,7 @@
 #include "adjoin/insitu/blocks.hpp"
 #include "adjoin/insitu/network.hpp"
 #include "adjoin/insitu/pass.hpp"
+#include "adjoin/insitu/samples.hpp"
 #include "adjoin/insitu/training.hpp"
 #include "adjoin/lab/comparison.hpp"
 #include "adjoin/lab/diagram.hpp"

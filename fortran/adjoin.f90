@@ -8,10 +8,11 @@ module adjoin
   use, intrinsic :: iso_c_binding
   implicit none
   private
-  public :: adjoin_array, adjoin_world, adjoin_blocks, adjoin_network, adjoin_pass, adjoin_of
+  public :: adjoin_array, adjoin_world, adjoin_blocks, adjoin_network, adjoin_pass, adjoin_samples, adjoin_of
   public :: adjoin_start, adjoin_rank, adjoin_counts, adjoin_blocks_of, adjoin_network_of, adjoin_optimizer, adjoin_infer, &
             adjoin_forward, adjoin_loss, adjoin_backward, adjoin_step, adjoin_zero_gradients, adjoin_save, adjoin_load, &
-            adjoin_parameters, adjoin_parameter, adjoin_read, adjoin_write, adjoin_free
+            adjoin_parameters, adjoin_parameter, adjoin_read, adjoin_write, adjoin_free, adjoin_points_of, adjoin_observe, &
+            adjoin_samples_of, adjoin_add, adjoin_draw
   integer, parameter, public :: adjoin_invalid = 1, adjoin_communication = 2, adjoin_io = 3, adjoin_no_memory = 4, &
                                 adjoin_internal = 5, adjoin_unsupported = 6
   integer, parameter, public :: adjoin_weight = 0, adjoin_gradient = 1
@@ -49,6 +50,11 @@ module adjoin
     integer(c_int64_t) :: handle = 0
   end type
 
+  type :: adjoin_samples
+    private
+    integer(c_int64_t) :: handle = 0
+  end type
+
   ! adjoin_of(field, channel_dim, batch_dim): which dims count channels and samples, if there are some.
   interface adjoin_of
     procedure :: of_real32_1, &
@@ -63,7 +69,7 @@ module adjoin
                  of_real64_5
   end interface
   interface adjoin_free
-    procedure :: free_world, free_blocks, free_network, free_pass
+    procedure :: free_world, free_blocks, free_network, free_pass, free_samples
   end interface
 
   interface
@@ -86,9 +92,31 @@ module adjoin
     function c_world_destroy(world) bind(c, name="adjoin_world_destroy") result(code)
       import; integer(c_int64_t) :: world; integer(c_int) :: code
     end function
-    function c_blocks_create(world, order, dims, shape, starts, sizes, blocks) bind(c, name="adjoin_blocks_create") result(code)
-      import; integer(c_int64_t), value :: world; integer(c_int32_t), value :: order, dims
+    function c_blocks_create(world, order, dims, shape, starts, sizes, member, blocks) &
+      bind(c, name="adjoin_blocks_of_member") result(code)
+      import; integer(c_int64_t), value :: world; integer(c_int32_t), value :: order, dims, member
       integer(c_int64_t) :: shape(*), starts(*), sizes(*), blocks; integer(c_int) :: code
+    end function
+    function c_blocks_of_points(world, points, blocks) bind(c, name="adjoin_blocks_of_points") result(code)
+      import; integer(c_int64_t), value :: world, points; integer(c_int64_t) :: blocks; integer(c_int) :: code
+    end function
+    function c_observe(network, layer, number, fields) bind(c, name="adjoin_network_observe") result(code)
+      import; integer(c_int64_t), value :: network; character(kind=c_char) :: layer(*); integer(c_int32_t), value :: number
+      type(adjoin_array) :: fields(*); integer(c_int) :: code
+    end function
+    function c_samples_create(network, capacity, seed, samples) bind(c, name="adjoin_samples_create") result(code)
+      import; integer(c_int64_t), value :: network, capacity, seed; integer(c_int64_t) :: samples; integer(c_int) :: code
+    end function
+    function c_samples_destroy(samples) bind(c, name="adjoin_samples_destroy") result(code)
+      import; integer(c_int64_t) :: samples; integer(c_int) :: code
+    end function
+    function c_samples_add(samples, inputs, in, targets, target) bind(c, name="adjoin_samples_add") result(code)
+      import; integer(c_int64_t), value :: samples; integer(c_int32_t), value :: inputs, targets
+      type(adjoin_array) :: in(*), target(*); integer(c_int) :: code
+    end function
+    function c_samples_draw(samples, batch, kind, delta, value, pass) bind(c, name="adjoin_samples_draw") result(code)
+      import; integer(c_int64_t), value :: samples, batch; character(kind=c_char) :: kind(*); real(c_double), value :: delta
+      real(c_double) :: value; integer(c_int64_t) :: pass; integer(c_int) :: code
     end function
     function c_blocks_destroy(blocks) bind(c, name="adjoin_blocks_destroy") result(code)
       import; integer(c_int64_t) :: blocks; integer(c_int) :: code
@@ -367,17 +395,83 @@ contains
     call tell(c_counts(world%handle, messages, bytes, collectives, collective_bytes), stat, errmsg)
   end subroutine
 
-  subroutine adjoin_blocks_of(blocks, world, shape, starts, sizes, stat, errmsg)
+  ! `member`, from 1, where the ranks of all members of an ensemble are in this world.
+  subroutine adjoin_blocks_of(blocks, world, shape, starts, sizes, member, stat, errmsg)
     type(adjoin_blocks), intent(out) :: blocks
     type(adjoin_world), intent(in) :: world
     integer, intent(in) :: shape(:), starts(:), sizes(:)
+    integer, intent(in), optional :: member
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer(c_int32_t) :: dims
+    integer(c_int32_t) :: dims, of_ensemble
     dims = size(shape, kind=c_int32_t)
+    of_ensemble = 0
+    if (present(member)) of_ensemble = int(member - 1, c_int32_t)
     if (size(starts) /= size(shape) .or. size(sizes) /= size(shape)) dims = 0
     call tell(c_blocks_create(world%handle, 1_c_int32_t, dims, int(shape, c_int64_t), int(starts - 1, c_int64_t), &
-                              int(sizes, c_int64_t), blocks%handle), stat, errmsg)
+                              int(sizes, c_int64_t), of_ensemble, blocks%handle), stat, errmsg)
+  end subroutine
+
+  ! So many points of an unstructured mesh, or columns, on this rank.
+  subroutine adjoin_points_of(blocks, world, points, stat, errmsg)
+    type(adjoin_blocks), intent(out) :: blocks
+    type(adjoin_world), intent(in) :: world
+    integer, intent(in) :: points
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call tell(c_blocks_of_points(world%handle, int(points, c_int64_t), blocks%handle), stat, errmsg)
+  end subroutine
+
+  ! Adds fields to the running mean and deviation of a layer of type "normalise".
+  subroutine adjoin_observe(network, layer, fields, stat, errmsg)
+    type(adjoin_network), intent(in) :: network
+    character(*), intent(in) :: layer
+    type(adjoin_array), intent(in) :: fields(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call tell(c_observe(network%handle, layer // c_null_char, size(fields, kind=c_int32_t), fields), stat, errmsg)
+  end subroutine
+
+  ! A ring of the latest `capacity` samples.
+  subroutine adjoin_samples_of(samples, network, capacity, seed, stat, errmsg)
+    type(adjoin_samples), intent(out) :: samples
+    type(adjoin_network), intent(in) :: network
+    integer, intent(in) :: capacity
+    integer, intent(in), optional :: seed
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: number
+    number = 1
+    if (present(seed)) number = seed
+    call tell(c_samples_create(network%handle, int(capacity, c_int64_t), number, samples%handle), stat, errmsg)
+  end subroutine
+
+  subroutine adjoin_add(samples, inputs, targets, stat, errmsg)
+    type(adjoin_samples), intent(in) :: samples
+    type(adjoin_array), intent(in) :: inputs(:), targets(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call tell(c_samples_add(samples%handle, size(inputs, kind=c_int32_t), inputs, size(targets, kind=c_int32_t), targets), &
+              stat, errmsg)
+  end subroutine
+
+  ! A pass of `batch` samples with its loss; adjoin_backward comes next.
+  subroutine adjoin_draw(pass, samples, batch, kind, delta, value, stat, errmsg)
+    type(adjoin_pass), intent(out) :: pass
+    type(adjoin_samples), intent(in) :: samples
+    integer, intent(in) :: batch
+    character(*), intent(in) :: kind
+    real(c_double), intent(in), optional :: delta
+    real(c_double), intent(out), optional :: value
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    real(c_double) :: threshold, found
+    threshold = 0
+    found = 0
+    if (present(delta)) threshold = delta
+    call tell(c_samples_draw(samples%handle, int(batch, c_int64_t), kind // c_null_char, threshold, found, pass%handle), &
+              stat, errmsg)
+    if (present(value)) value = found
   end subroutine
 
   subroutine adjoin_network_of(network, blocks, json, double, seed, stat, errmsg)
@@ -600,5 +694,11 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     call tell(c_pass_destroy(what%handle), stat, errmsg)
+  end subroutine
+  subroutine free_samples(what, stat, errmsg)
+    type(adjoin_samples), intent(inout) :: what
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call tell(c_samples_destroy(what%handle), stat, errmsg)
   end subroutine
 end module

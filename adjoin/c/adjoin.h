@@ -40,7 +40,7 @@ enum { ADJOIN_ROWS_FIRST = 0, ADJOIN_COLUMNS_FIRST = 1 };
 enum { ADJOIN_MOST_DIMS = 8 };
 
 typedef uint64_t adjoin_handle; /* 0: none */
-typedef adjoin_handle adjoin_world, adjoin_blocks, adjoin_network, adjoin_pass;
+typedef adjoin_handle adjoin_world, adjoin_blocks, adjoin_network, adjoin_pass, adjoin_samples;
 
 /* A rank's part of a field, in memory of the caller: the own cells, ghost cells left out by sizes and strides. */
 typedef struct adjoin_array {
@@ -101,6 +101,13 @@ ADJOIN_API int adjoin_world_destroy(adjoin_world *world);
  * Cartesian arrangement, uneven or not, with the ranks in any order; a rank without cells gives a size of 0. Called by all. */
 ADJOIN_API int adjoin_blocks_create(adjoin_world world, int32_t order, int32_t dims, const int64_t *shape, const int64_t *starts,
                                     const int64_t *sizes, adjoin_blocks *blocks);
+/* The same for one member of an ensemble, counted from 0, whose ranks all are in one world. All members have the same blocks. They train
+ * one network: what a pass of each member has is a part of one batch, and the loss is the mean over all. Called by all. */
+ADJOIN_API int adjoin_blocks_of_member(adjoin_world world, int32_t order, int32_t dims, const int64_t *shape, const int64_t *starts,
+                                       const int64_t *sizes, int32_t member, adjoin_blocks *blocks);
+/* This rank's number of points of an unstructured mesh, or of columns, whose levels then are channels. Arrays have one dim of space.
+ * Networks have layers of single points: "linear", functions, norms over all points, "add", "cat". Called by all. */
+ADJOIN_API int adjoin_blocks_of_points(adjoin_world world, int64_t points, adjoin_blocks *blocks);
 ADJOIN_API int adjoin_blocks_destroy(adjoin_blocks *blocks); /* called by all */
 
 /* -- networks ------------------------------------------------------------------------------------------------------------------ */
@@ -128,6 +135,10 @@ ADJOIN_API int adjoin_network_optimizer(adjoin_network network, const char *json
  * the optimizer's. `norm` gets the gradient's norm, `skipped` whether it was not finite, so that nothing was done; each may be null.
  * Called by all. */
 ADJOIN_API int adjoin_step(adjoin_network network, double rate, double *norm, int32_t *skipped);
+/* Adds fields to the running mean and deviation of a layer of type "normalise", as if all fields that it ever got, on all ranks, had come at
+ * once. `fields` are like that which the layer reads, or, with "inverse", makes. Passes that come later use the new numbers, those that
+ * live too. Called by all; two all-reduces. */
+ADJOIN_API int adjoin_network_observe(adjoin_network network, const char *layer, int32_t fields, const adjoin_array *field);
 /* Forgets the gradients. */
 ADJOIN_API int adjoin_zero_gradients(adjoin_network network);
 
@@ -154,6 +165,20 @@ ADJOIN_API int adjoin_loss(adjoin_pass pass, const char *kind, double delta, int
 ADJOIN_API int adjoin_backward(adjoin_pass *pass, int32_t outputs, const adjoin_array *out_gradients, int32_t inputs,
                                const adjoin_array *in_gradients);
 ADJOIN_API int adjoin_pass_destroy(adjoin_pass *pass);
+
+/* -- samples ------------------------------------------------------------------------------------------------------------------- */
+
+/* A ring of the latest `capacity` samples, each with inputs and targets of a network in the network's type; it is not saved. Called by
+ * all. */
+ADJOIN_API int adjoin_samples_create(adjoin_network network, int64_t capacity, uint64_t seed, adjoin_samples *samples);
+ADJOIN_API int adjoin_samples_destroy(adjoin_samples *samples); /* called by all */
+/* Copies a sample of all arrays into it, in the place of the oldest when it is full. Called by all. */
+ADJOIN_API int adjoin_samples_add(adjoin_samples samples, int32_t inputs, const adjoin_array *in, int32_t targets,
+                                  const adjoin_array *target);
+/* Draws `batch` different samples, the same on all ranks, and gives a pass through the network with its loss, as adjoin_forward and
+ * adjoin_loss would: adjoin_backward comes next. Called by all. */
+ADJOIN_API int adjoin_samples_draw(adjoin_samples samples, int64_t batch, const char *kind, double delta, double *value,
+                                   adjoin_pass *pass);
 
 #ifdef __cplusplus
 }

@@ -6,6 +6,7 @@
 #include <fenv.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "adjoin/base/hash.hpp"
@@ -150,8 +151,8 @@ void settle(World& world, const std::string& function, const std::string& same, 
   const auto number = static_cast<int64_t>(hash_of(function + "\n" + (mine ? "" : same)) %
                                            static_cast<uint64_t>(largest_number(group.size())));
   const auto n = static_cast<double>(number);
-  std::vector<double> words{mine ? 1.0 : 0.0, n, n * n};
-  words.insert(words.end(), sums.begin(), sums.end());
+  std::array<double, 5> words{mine ? 1.0 : 0.0, n, n * n};  // as many of all functions, which may differ
+  std::ranges::copy(sums.first(std::min<size_t>(sums.size(), 2)), words.begin() + 3);
   group.all_reduce(buffer(words));
   if (words[0] > 0) {
     const std::vector<int64_t> codes = numbers_of_all(mine ? mine->code : 0, group);
@@ -162,7 +163,7 @@ void settle(World& world, const std::string& function, const std::string& same, 
                   rank};
   }
   if (words[1] * words[1] != words[2] * group.size()) tell_difference(world, function, number);
-  std::copy(words.begin() + 3, words.end(), sums.begin());
+  std::copy_n(words.begin() + 3, sums.size(), sums.begin());
 }
 
 void check_thread(const World& world) {

@@ -34,9 +34,9 @@ std::shared_ptr<World> latest_world();
 void check_has_no_world();
 void set_latest_world(const std::shared_ptr<World>& world);
 
-/// Lets all ranks know how each came so far: by one all-reduce of 24 bytes. They throw the failure of the first rank that has one, as
+/// Lets all ranks know how each came so far: by one all-reduce of 40 bytes. They throw the failure of the first rank that has one, as
 /// Failure, or one of their own where they are in different functions or `same` differs, which is what must be equal on all.
-/// `sums` are added up over the ranks on the way.
+/// `sums`, two at most, are added up over the ranks on the way.
 void settle(World& world, const std::string& function, const std::string& same, const std::optional<Failure>& mine,
             std::span<double> sums = {});
 

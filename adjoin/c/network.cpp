@@ -171,8 +171,12 @@ int adjoin_network_optimizer(adjoin_network network, const char* json) {
 
 int adjoin_step(adjoin_network network, double rate, double* norm, int32_t* skipped) {
   return guarded([&] {
-    const auto of = object<c::Network>(network);
-    require(of->training.has_value(), "step: expected adjoin_network_optimizer before it");
+    const auto of = agreed("adjoin_step", [&](Same& same) {
+      const auto found = object<c::Network>(network);
+      require(found->training.has_value(), "step: expected adjoin_network_optimizer before it");
+      same << rate;
+      return found;
+    });
     together(world_of(*of), [&] {
       const parallel::Update update = of->training->step(rate < 0 ? std::nullopt : std::optional(rate));
       if (norm) *norm = update.norm;

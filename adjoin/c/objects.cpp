@@ -36,7 +36,7 @@ Handles::Any* Handles::find(adjoin_handle handle) {
 }
 
 void Handles::refuse(const char* expected, adjoin_handle handle, const Any* found) {
-  static constexpr const char* kNames[] = {"nothing", "a world", "blocks", "a network", "a pass"};
+  static constexpr const char* kNames[] = {"nothing", "a world", "blocks", "a network", "a pass", "samples"};
   const char* got = found         ? kNames[found->index()]
                     : handle == 0 ? "no handle (0)"
                                   : "a handle that was freed or never given";

@@ -11,6 +11,7 @@
 #include "adjoin/c/adjoin.h"
 #include "adjoin/comm/mpi/mpi_backend.hpp"
 #include "adjoin/insitu/pass.hpp"
+#include "adjoin/insitu/samples.hpp"
 #include "adjoin/insitu/training.hpp"
 
 /// What the handles of adjoin.h stand for.
@@ -49,6 +50,12 @@ struct Pass {
   insitu::Pass pass;
 };
 
+struct Samples {
+  static constexpr const char* kName = "samples";
+  std::shared_ptr<Network> network;
+  insitu::Samples ring;
+};
+
 inline World& world_of(World& world) {
   return world;
 }
@@ -60,6 +67,10 @@ inline World& world_of(Network& network) {
 }
 inline World& world_of(Pass& pass) {
   return *pass.network->blocks->world;
+}
+
+inline World& world_of(Samples& samples) {
+  return *samples.network->blocks->world;
 }
 
 template <class What>
@@ -94,7 +105,7 @@ class Handles {
 
  private:
   using Any = std::variant<std::monostate, std::shared_ptr<World>, std::shared_ptr<Blocks>, std::shared_ptr<Network>,
-                           std::shared_ptr<Pass>>;
+                           std::shared_ptr<Pass>, std::shared_ptr<Samples>>;
   struct Place {
     Any what;
     uint32_t turn = 0;

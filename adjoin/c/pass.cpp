@@ -2,6 +2,7 @@
 
 #include "adjoin/c/arrays.hpp"
 #include "adjoin/c/call.hpp"
+#include "adjoin/insitu/normaliser.hpp"
 
 namespace adjoin::c {
 namespace {
@@ -40,14 +41,15 @@ void write_output(const Network& network, const at::Tensor& piece, int32_t outpu
   write(expected("outputs", network, layout, network.net->outputs()), span_of("outputs", outputs, out), piece);
 }
 
-/// Arrays like the outputs of a pass.
-at::Tensor like_output(const Pass& pass, const char* name, int32_t count, const adjoin_array* arrays) {
-  const Layout layout = pass.network->net->output_layout(1);
-  const Expected wanted = expected(name, *pass.network, layout, pass.network->net->outputs());
+/// Arrays like a network's outputs, of `batch` samples.
+at::Tensor like_output(const Network& network, int64_t batch, const char* name, int32_t count,
+                       const adjoin_array* arrays) {
+  const Layout layout = network.net->output_layout(1);
+  const Expected wanted = expected(name, network, layout, network.net->outputs());
   const auto given = span_of(name, count, arrays);
-  require(batch_of(wanted, given) == pass.pass.batch(),
-          [&] { return std::string(name) + ": expected as many samples as the pass has"; });
-  return read(wanted, given, pass.network->net->type());
+  require(batch_of(wanted, given) == batch,
+          [&] { return std::string(name) + ": expected " + std::to_string(batch) + " samples"; });
+  return read(wanted, given, network.net->type());
 }
 
 at::Tensor weights_of(const Pass& pass, const adjoin_array* array) {
@@ -57,6 +59,28 @@ at::Tensor weights_of(const Pass& pass, const adjoin_array* array) {
   const int64_t batch = batch_of(wanted, {array, 1});
   require(batch == 1 || batch == pass.pass.batch(), "weights: expected one sample, or as many as the pass has");
   return read(wanted, {array, 1}, pass.network->net->type());
+}
+
+/// Adds up a loss over ranks and sets it, or tells all what failed on one.
+void settle_loss(const char* function, const Same& same, const std::optional<Failure>& failure, Pass* pass,
+                 const std::optional<insitu::Pass::Sums>& mine, double* value) {
+  double sums[] = {mine ? mine->of_differences.item<double>() : 0, mine ? mine->of_weights : 0};
+  if (const auto world = latest_world())
+    settle(*world, function, same.text, failure, sums);
+  else if (failure)
+    throw Failure(*failure);
+  require(sums[1] > 0,
+          [&] { return "weights: expected a sum above 0 over all ranks, got " + std::to_string(sums[1]); });
+  pass->pass.set_loss(*mine, sums[1]);
+  if (value) *value = sums[0] / sums[1];
+}
+
+/// A pass that trains.
+std::shared_ptr<Pass> pass_of(const std::shared_ptr<Network>& network, const at::Tensor& inputs, int64_t batch,
+                              bool input_gradients) {
+  const insitu::Pass::Options options{.input_gradients = input_gradients,
+                                      .step = {.seed = network->seed, .number = network->passes++}};
+  return std::make_shared<Pass>(Pass{network, insitu::Pass(*network->net, inputs, batch, options)});
 }
 
 }  // namespace
@@ -89,10 +113,7 @@ int adjoin_forward(adjoin_network network, int32_t inputs, const adjoin_array* i
     });
     c::Network& of = *input.network;
     together(world_of(of), [&] {
-      const insitu::Pass::Options options{.input_gradients = input_gradients != 0,
-                                          .step = {.seed = of.seed, .number = of.passes++}};
-      auto made =
-          std::make_shared<c::Pass>(c::Pass{input.network, insitu::Pass(*of.net, input.piece, input.batch, options)});
+      auto made = pass_of(input.network, input.piece, input.batch, input_gradients != 0);
       write_output(of, made->pass.output(), outputs, out);
       *pass = Handles::all().add(std::move(made));
     });
@@ -110,20 +131,13 @@ int adjoin_loss(adjoin_pass pass, const char* kind, double delta, int32_t target
       of = object<c::Pass>(pass);
       require(kind != nullptr, "kind: expected a word, got null");
       const insitu::Loss loss = insitu::Loss::named(kind, delta == 0 ? 1 : delta);
-      mine = of->pass.sums(loss, like_output(*of, "targets", targets, target), weights_of(*of, weights));
+      mine = of->pass.sums(loss, like_output(*of->network, of->pass.batch(), "targets", targets, target),
+                           weights_of(*of, weights));
       same << kind << delta << (weights != nullptr);
     } catch (...) {
       failure = failure_of(std::current_exception());
     }
-    double sums[] = {mine ? mine->of_differences.item<double>() : 0, mine ? mine->of_weights : 0};
-    if (const auto world = latest_world())
-      settle(*world, "adjoin_loss", same.text, failure, sums);
-    else if (failure)
-      throw Failure(*failure);
-    require(sums[1] > 0,
-            [&] { return "weights: expected a sum above 0 over all ranks, got " + std::to_string(sums[1]); });
-    of->pass.set_loss(*mine, sums[1]);
-    if (value) *value = sums[0] / sums[1];
+    settle_loss("adjoin_loss", same, failure, of.get(), mine, value);
   });
 }
 
@@ -134,19 +148,19 @@ int adjoin_backward(adjoin_pass* pass, int32_t outputs, const adjoin_array* out_
     const auto local = [&](Same& same) {
       require(pass != nullptr, "pass: expected a handle, got null");
       const auto of = object<c::Pass>(*pass);
-      if (outputs != 0) gradient = like_output(*of, "output gradients", outputs, out_gradients);
+      if (outputs != 0)
+        gradient = like_output(*of->network, of->pass.batch(), "output gradients", outputs, out_gradients);
       if (inputs != 0) {
         const Layout layout = of->network->net->input_layout(1);
         const Expected wanted = expected("input gradients", *of->network, layout, of->network->net->inputs());
         require(batch_of(wanted, span_of("input gradients", inputs, in_gradients)) == of->pass.batch(),
                 "input gradients: expected as many samples as the pass has");
       }
+      of->pass.check_backward(gradient.has_value());
       same << (outputs != 0) << (inputs != 0);
       return of;
     };
-    // Without arrays nothing can be wrong on one rank but the handle, and nothing is sent for it.
-    Same none;
-    const auto of = outputs != 0 || inputs != 0 ? agreed("adjoin_backward", local) : local(none);
+    const auto of = agreed("adjoin_backward", local);
     together(world_of(*of), [&] {
       of->pass.backward(gradient);
       if (inputs == 0) return;
@@ -156,6 +170,83 @@ int adjoin_backward(adjoin_pass* pass, int32_t outputs, const adjoin_array* out_
     });
     Handles::all().remove(*pass);
     *pass = 0;
+  });
+}
+
+int adjoin_network_observe(adjoin_network network, const char* layer, int32_t fields, const adjoin_array* field) {
+  return guarded([&] {
+    insitu::Normaliser* normaliser = nullptr;
+    std::vector<double> sums;
+    const auto of = agreed("adjoin_network_observe", [&](Same& same) {
+      const auto found = object<c::Network>(network);
+      require(layer != nullptr, "layer: expected a name, got null");
+      normaliser = &found->net->running_normaliser(layer);
+      const Layout layout = found->net->layout_of(layer, 1);
+      const Expected wanted = expected("fields", *found, layout, layout.shape()[1]);
+      batch_of(wanted, span_of("fields", fields, field));
+      sums = normaliser->sums(read(wanted, {field, static_cast<size_t>(fields)}, at::kDouble));
+      same << layer;
+      return found;
+    });
+    together(world_of(*of), [&] {
+      world_of(*of).group.all_reduce(buffer(sums));
+      normaliser->merge(sums);
+    });
+  });
+}
+
+int adjoin_samples_create(adjoin_network network, int64_t capacity, uint64_t seed, adjoin_samples* samples) {
+  return guarded([&] {
+    const auto of = agreed("adjoin_samples_create", [&](Same& same) {
+      require(samples != nullptr, "samples: expected a place for the handle, got null");
+      require(capacity >= 1, [&] { return "capacity: expected at least 1, got " + std::to_string(capacity); });
+      same << capacity << seed;
+      return object<c::Network>(network);
+    });
+    *samples = Handles::all().add(
+        std::make_shared<c::Samples>(c::Samples{of, insitu::Samples(static_cast<size_t>(capacity), seed)}));
+  });
+}
+
+int adjoin_samples_add(adjoin_samples samples, int32_t inputs, const adjoin_array* in, int32_t targets,
+                       const adjoin_array* target) {
+  return guarded([&] {
+    at::Tensor input, output;
+    const auto of = agreed("adjoin_samples_add", [&](Same&) {
+      const auto found = object<c::Samples>(samples);
+      const insitu::Network& net = *found->network->net;
+      const Layout layout = net.input_layout(1);
+      const Expected wanted = expected("inputs", *found->network, layout, net.inputs());
+      require(batch_of(wanted, span_of("inputs", inputs, in)) == 1, "inputs: expected 1 sample");
+      input = read(wanted, {in, static_cast<size_t>(inputs)}, net.type());
+      output = like_output(*found->network, 1, "targets", targets, target);
+      return found;
+    });
+    of->ring.add(input, output);
+  });
+}
+
+int adjoin_samples_draw(adjoin_samples samples, int64_t batch, const char* kind, double delta, double* value,
+                        adjoin_pass* pass) {
+  return guarded([&] {
+    insitu::Loss loss;
+    const auto of = agreed("adjoin_samples_draw", [&](Same& same) {
+      const auto found = object<c::Samples>(samples);
+      require(kind != nullptr && pass != nullptr, "expected a kind of loss and a place for the handle, got null");
+      loss = insitu::Loss::named(kind, delta == 0 ? 1 : delta);
+      require(batch >= 1 && batch <= static_cast<int64_t>(found->ring.size()), [&] {
+        return "batch: expected 1 to the " + std::to_string(found->ring.size()) + " samples that are kept, got " +
+               std::to_string(batch);
+      });
+      same << batch << kind << delta;
+      return found;
+    });
+    together(world_of(*of), [&] {
+      const auto [inputs, target] = of->ring.draw(static_cast<size_t>(batch));
+      auto made = pass_of(of->network, inputs, batch, false);
+      settle_loss("adjoin_samples_draw", {}, {}, made.get(), made->pass.sums(loss, target, {}), value);
+      *pass = Handles::all().add(std::move(made));
+    });
   });
 }
 

@@ -85,6 +85,26 @@ void destroy_world(adjoin_world* handle) {
   }
 }
 
+void create_blocks(const char* function, adjoin_world world, int32_t order, int32_t dims, const int64_t* shape,
+                   const int64_t* starts, const int64_t* sizes, int32_t member, adjoin_blocks* blocks) {
+  const auto of = agreed(function, [&](Same& same) {
+    const auto found = object<World>(world);
+    require(blocks != nullptr && shape != nullptr && starts != nullptr && sizes != nullptr,
+            "expected a shape, starts, sizes and a place for the handle, got null");
+    require(order == ADJOIN_ROWS_FIRST || order == ADJOIN_COLUMNS_FIRST,
+            [&] { return "order: expected 0 or 1, got " + std::to_string(order); });
+    require(dims >= 1 && dims <= 3, [&] { return "dims: expected 1 to 3, got " + std::to_string(dims); });
+    same << order << dims;
+    return found;
+  });
+  const auto list = [&](const int64_t* numbers) { return std::vector<int64_t>(numbers, numbers + dims); };
+  const auto in = order == ADJOIN_COLUMNS_FIRST ? insitu::DimOrder::columns_first : insitu::DimOrder::rows_first;
+  together(*of, [&] {
+    *blocks = Handles::all().add(
+        std::make_shared<c::Blocks>(of, insitu::Blocks(of->group, in, list(shape), list(starts), list(sizes), member)));
+  });
+}
+
 }  // namespace
 }  // namespace adjoin::c
 
@@ -177,6 +197,10 @@ int adjoin_network_destroy(adjoin_network* network) {
   return guarded([&] { destroy<c::Network>(network, "adjoin_network_destroy"); });
 }
 
+int adjoin_samples_destroy(adjoin_samples* samples) {
+  return guarded([&] { destroy<c::Samples>(samples, "adjoin_samples_destroy"); });
+}
+
 int adjoin_pass_destroy(adjoin_pass* pass) {
   return guarded([&] {
     require(pass != nullptr, "expected a handle, got null");
@@ -188,22 +212,23 @@ int adjoin_pass_destroy(adjoin_pass* pass) {
 
 int adjoin_blocks_create(adjoin_world world, int32_t order, int32_t dims, const int64_t* shape, const int64_t* starts,
                          const int64_t* sizes, adjoin_blocks* blocks) {
+  return guarded([&] { create_blocks("adjoin_blocks_create", world, order, dims, shape, starts, sizes, 0, blocks); });
+}
+
+int adjoin_blocks_of_member(adjoin_world world, int32_t order, int32_t dims, const int64_t* shape,
+                            const int64_t* starts, const int64_t* sizes, int32_t member, adjoin_blocks* blocks) {
+  return guarded(
+      [&] { create_blocks("adjoin_blocks_of_member", world, order, dims, shape, starts, sizes, member, blocks); });
+}
+
+int adjoin_blocks_of_points(adjoin_world world, int64_t points, adjoin_blocks* blocks) {
   return guarded([&] {
-    const auto of = agreed("adjoin_blocks_create", [&](Same& same) {
-      const auto found = object<World>(world);
-      require(blocks != nullptr && shape != nullptr && starts != nullptr && sizes != nullptr,
-              "expected a shape, starts, sizes and a place for the handle, got null");
-      require(order == ADJOIN_ROWS_FIRST || order == ADJOIN_COLUMNS_FIRST,
-              [&] { return "order: expected 0 or 1, got " + std::to_string(order); });
-      require(dims >= 1 && dims <= 3, [&] { return "dims: expected 1 to 3, got " + std::to_string(dims); });
-      same << order << dims;
-      return found;
+    const auto of = agreed("adjoin_blocks_of_points", [&](Same&) {
+      require(blocks != nullptr, "blocks: expected a place for the handle, got null");
+      return object<World>(world);
     });
-    const auto list = [&](const int64_t* numbers) { return std::vector<int64_t>(numbers, numbers + dims); };
-    const auto in = order == ADJOIN_COLUMNS_FIRST ? insitu::DimOrder::columns_first : insitu::DimOrder::rows_first;
     together(*of, [&] {
-      *blocks = Handles::all().add(
-          std::make_shared<c::Blocks>(of, insitu::Blocks(of->group, in, list(shape), list(starts), list(sizes))));
+      *blocks = Handles::all().add(std::make_shared<c::Blocks>(of, insitu::Blocks::of_points(of->group, points)));
     });
   });
 }

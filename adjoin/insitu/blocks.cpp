@@ -4,6 +4,7 @@
 #include <set>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/comm/values.hpp"
 
 namespace adjoin::insitu {
 namespace {
@@ -24,16 +25,18 @@ std::string Blocks::Block::to_string() const {
 }
 
 Blocks::Blocks(const Communicator& world, DimOrder order, std::vector<int64_t> shape, std::vector<int64_t> starts,
-               std::vector<int64_t> sizes)
+               std::vector<int64_t> sizes, int member)
     : order_(order), shape_(std::move(shape)) {
   require(!shape_.empty() && starts.size() == shape_.size() && sizes.size() == shape_.size(),
           "blocks: expected a shape, starts and sizes of as many dims");
   if (order_ == DimOrder::columns_first)
     for (auto* numbers : {&shape_, &starts, &sizes}) std::ranges::reverse(*numbers);
-  const std::vector<Block> blocks = blocks_of_all(world, starts, sizes);
+  const std::vector<Block> blocks = blocks_of_all(world, starts, sizes, member);
+  for (const Block& block : blocks) members_ = std::max(members_, block.member + 1);
 
   std::vector<GridShape::Axis> axes;
-  size_t cells = 1;
+  if (members_ > 1) axes.push_back({"member", members_});
+  auto cells = static_cast<size_t>(members_);
   for (size_t d = 0; d < dims(); ++d) {
     std::set<int64_t> begins;
     for (const Block& block : blocks) begins.insert(block.starts[d]);
@@ -43,7 +46,7 @@ Blocks::Blocks(const Communicator& world, DimOrder order, std::vector<int64_t> s
   }
   std::vector<int> ranks(std::min(cells, blocks.size() + 1), -1);
   for (const Block& block : blocks) {
-    size_t cell = 0;
+    auto cell = static_cast<size_t>(block.member);
     for (size_t d = 0; d < dims(); ++d) {
       const auto part = std::ranges::lower_bound(starts_[d], block.starts[d]);
       const int64_t end = part + 1 == starts_[d].end() ? shape_[d] : *(part + 1);
@@ -59,11 +62,29 @@ Blocks::Blocks(const Communicator& world, DimOrder order, std::vector<int64_t> s
   grid_.emplace(world, GridShape(axes, ranks));
 }
 
+Blocks Blocks::of_points(const Communicator& world, int64_t points) {
+  const std::vector<int64_t> all = numbers_of_all(points, world);
+  int64_t total = 0, start = 0;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const int64_t own = all[static_cast<size_t>(rank)];
+    require(own >= 0, [&] {
+      return "points: rank " + std::to_string(rank) + ": expected a number of points, got " + std::to_string(own);
+    });
+    if (rank < world.rank()) start += own;
+    total += own;
+  }
+  require(total > 0, "points: no rank has one");
+  Blocks blocks(world, DimOrder::rows_first, {total}, {start}, {points});
+  blocks.are_points_ = true;
+  return blocks;
+}
+
 std::vector<Blocks::Block> Blocks::blocks_of_all(const Communicator& world, const std::vector<int64_t>& starts,
-                                                 const std::vector<int64_t>& sizes) const {
+                                                 const std::vector<int64_t>& sizes, int member) const {
   std::vector<int64_t> mine = shape_;
   mine.insert(mine.end(), starts.begin(), starts.end());
   mine.insert(mine.end(), sizes.begin(), sizes.end());
+  mine.push_back(member);
   const auto ranks = static_cast<size_t>(world.size());
   std::vector<int64_t> all(mine.size() * ranks);
   world.all_gather(buffer(mine), buffer(all), std::vector(ranks, std::ssize(mine)));
@@ -74,7 +95,7 @@ std::vector<Blocks::Block> Blocks::blocks_of_all(const Communicator& world, cons
       const auto begin = numbers + static_cast<std::ptrdiff_t>(kind * dims());
       return std::vector<int64_t>(begin, begin + static_cast<std::ptrdiff_t>(dims()));
     };
-    Block block{rank, of(1), of(2)};
+    Block block{rank, static_cast<int>(*(numbers + std::ssize(mine) - 1)), of(1), of(2)};
     require(of(0) == std::vector(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(dims())), [&] {
       return "blocks: rank " + std::to_string(rank) + " gives the domain " + shape_text(of(0)) + ", rank 0 another";
     });
@@ -85,6 +106,10 @@ std::vector<Blocks::Block> Blocks::blocks_of_all(const Communicator& world, cons
              ": expected a domain of at least 1 cell in each dim, and no negative size";
     });
     if (std::ranges::find(block.ends, 0) != block.ends.end()) continue;
+    require(block.member >= 0 && block.member < world.size(), [&] {
+      return "blocks: rank " + std::to_string(rank) +
+             ": expected a member from 0, of at most as many as there are ranks";
+    });
     for (size_t d = 0; d < dims(); ++d) {
       const bool is_within = block.starts[d] >= 0 && block.ends[d] <= shape_[d] - block.starts[d];
       block.ends[d] = is_within ? block.ends[d] + block.starts[d] : block.ends[d];
@@ -100,11 +125,12 @@ std::vector<Blocks::Block> Blocks::blocks_of_all(const Communicator& world, cons
 }
 
 void Blocks::refuse(const std::vector<Block>& blocks, const Block& misfit) const {
-  int64_t left = 1;
+  int64_t left = members_;
   for (const int64_t n : shape_) left *= n;
   for (size_t i = 0; i < blocks.size(); ++i) {
     for (size_t j = 0; j < i; ++j)
-      require(are_disjoint(blocks[j].starts, blocks[j].ends, blocks[i].starts, blocks[i].ends),
+      require(blocks[j].member != blocks[i].member ||
+                  are_disjoint(blocks[j].starts, blocks[j].ends, blocks[i].starts, blocks[i].ends),
               [&] { return "blocks: " + blocks[j].to_string() + " and " + blocks[i].to_string() + " overlap"; });
     int64_t cells = 1;
     for (size_t d = 0; d < dims(); ++d) cells *= blocks[i].ends[d] - blocks[i].starts[d];
@@ -119,13 +145,15 @@ void Blocks::refuse(const std::vector<Block>& blocks, const Block& misfit) const
 }
 
 nn::LayoutRule Blocks::rule() const {
-  return [grid = grid_->shape(), starts = starts_, domain = shape_](const std::vector<int64_t>& shape) {
+  return [grid = grid_->shape(), starts = starts_, domain = shape_,
+          members = members_](const std::vector<int64_t>& shape) {
     std::vector<Layout::Cut> cuts;
     const size_t first = shape.size() - domain.size();
+    if (members > 1) cuts.push_back({Split::balanced(shape[0], members, 0), {"member"}});
     for (size_t d = 0; d < domain.size(); ++d) {
       std::vector<int64_t> scaled;
       for (const int64_t start : starts[d]) scaled.push_back((start * shape[first + d] + domain[d] - 1) / domain[d]);
-      cuts.push_back({Split::at(scaled, shape[first + d], static_cast<int64_t>(first + d)), {grid.axes()[d].name}});
+      cuts.push_back({Split::at(scaled, shape[first + d], static_cast<int64_t>(first + d)), {"d" + std::to_string(d)}});
     }
     return Layout(grid, shape, std::move(cuts));
   };

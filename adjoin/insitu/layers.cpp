@@ -4,6 +4,7 @@
 #include <torch/nn/functional/upsampling.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "adjoin/base/error.hpp"
@@ -34,6 +35,7 @@ void use(Node& node, std::shared_ptr<Layer> layer) {
 std::vector<int64_t> numbers_of(const Fields& fields, const LayerSite& site, const char* key, int64_t otherwise) {
   auto numbers = fields.per_dim(key, otherwise, 1, site.blocks.dims());
   if (site.blocks.order() == DimOrder::columns_first) std::ranges::reverse(numbers);
+  if (site.blocks.are_points() && numbers[0] != 1) fields.refuse(key, "1, as points have no neighbours");
   return numbers;
 }
 
@@ -67,6 +69,10 @@ void make_conv(const Fields& fields, const LayerSite& site, Node& node) {
     geometry.windows.push_back(window);
   }
   convolve(fields, site, node, std::move(geometry));
+}
+
+void make_linear(const Fields& fields, const LayerSite& site, Node& node) {
+  convolve(fields, site, node, {.name = "linear", .windows = std::vector<Window>(site.blocks.dims())});
 }
 
 /// A transposed convolution whose kernels do not overlap; to the size of another layer where "like" names one.
@@ -140,6 +146,33 @@ void make_group_norm(const Fields& fields, const LayerSite& site, Node& node) {
   use(node, std::make_shared<OfGeometry<nn::SampleNormImpl>>(geometry, layouts, site.blocks.grid()));
 }
 
+/// One number for all channels, or one for each.
+std::vector<double> numbers_of_channels(const Fields& fields, const char* key, double least, int64_t channels) {
+  const nlohmann::json* value = fields.value(key);
+  const auto wanted = static_cast<size_t>(channels);
+  std::vector<double> numbers;
+  for (size_t c = 0; value && c < wanted && (!value->is_array() || value->size() == wanted); ++c) {
+    const nlohmann::json& one = value->is_array() ? (*value)[c] : *value;
+    if (one.is_number() && one.get<double>() >= least) numbers.push_back(one.get<double>());
+  }
+  if (numbers.size() != wanted)
+    fields.refuse(key, "a number, or a list of " + std::to_string(channels) + " in which none is too small");
+  return numbers;
+}
+
+void make_normaliser(const Fields& fields, const LayerSite& site, Node& node) {
+  std::optional<Normaliser::Moments> given;
+  if (fields.has("mean") || fields.has("deviation"))
+    given = {numbers_of_channels(fields, "mean", -std::numeric_limits<double>::max(), node.channels),
+             numbers_of_channels(fields, "deviation", std::numeric_limits<double>::min(), node.channels)};
+  node.normaliser =
+      std::make_shared<Normaliser>(node.channels, fields.flag("inverse", false), std::move(given), site.blocks.grid());
+  node.module = node.normaliser;
+  node.apply = [scales = node.normaliser](const std::vector<DistributedTensor>& x) {
+    return map(x[0], [&](const at::Tensor& piece) { return scales->apply(piece); });
+  };
+}
+
 using Function = at::Tensor (*)(const at::Tensor&);
 const std::map<std::string, Function>& functions() {
   static const std::map<std::string, Function> all{{"relu", [](const at::Tensor& x) { return at::relu(x); }},
@@ -177,6 +210,8 @@ using Maker = void (*)(const Fields&, const LayerSite&, Node&);
 const std::map<std::string, Maker>& makers() {
   static const std::map<std::string, Maker> all{
       {"conv", make_conv},
+      {"linear", make_linear},
+      {"normalise", make_normaliser},
       {"up", make_up},
       {"upsample", make_upsample},
       {"avgpool", [](const Fields& f, const LayerSite& s, Node& n) { make_pool(f, s, n, /*is_max=*/false); }},

@@ -9,6 +9,7 @@
 
 #include "adjoin/insitu/blocks.hpp"
 #include "adjoin/insitu/fields.hpp"
+#include "adjoin/insitu/normaliser.hpp"
 #include "adjoin/movement/distributed_tensor.hpp"
 
 namespace adjoin::insitu {
@@ -20,6 +21,7 @@ struct Node {
   int64_t channels = 0;
   std::vector<int64_t> space;                      ///< rows first
   std::shared_ptr<torch::nn::Module> module = {};  ///< where it has one
+  std::shared_ptr<Normaliser> normaliser = {};     ///< the module, where it is one
   std::function<DistributedTensor(const std::vector<DistributedTensor>&)> apply = {};
 };
 

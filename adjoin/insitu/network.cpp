@@ -47,6 +47,8 @@ Network::Network(const Blocks& blocks, const std::string& description, at::Scala
   for (size_t i = 1; i < nodes_.size(); ++i)
     for (const size_t of : nodes_[i].of) last_used_[of] = i;
   nn::initialize(*this, seed);
+  for (const Node& node : nodes_)
+    if (node.normaliser) node.normaliser->reset();
 }
 
 Network::~Network() = default;
@@ -69,9 +71,26 @@ int64_t Network::outputs() const {
 }
 
 Layout Network::layout_of(const Node& node, int64_t batch) const {
-  std::vector<int64_t> shape{batch, node.channels};
+  std::vector<int64_t> shape{batch * blocks_.members(), node.channels};
   shape.insert(shape.end(), node.space.begin(), node.space.end());
   return blocks_.rule()(shape);
+}
+
+Normaliser& Network::running_normaliser(const std::string& layer) const {
+  const auto node = std::ranges::find(nodes_, layer, &Node::name);
+  const bool is_one = node != nodes_.end() && node->normaliser && node->normaliser->is_running();
+  require(is_one,
+          [&] { return "layer '" + layer.substr(0, 60) + "': expected one of type normalise without a given mean"; });
+  return *node->normaliser;
+}
+
+const Normaliser* Network::output_normaliser() const {
+  const Normaliser* last = nodes_.back().normaliser.get();
+  return last && last->is_inverse() ? last : nullptr;
+}
+
+Layout Network::layout_of(const std::string& layer, int64_t batch) const {
+  return layout_of(nodes_[index_of(layer)], batch);
 }
 
 Layout Network::input_layout(int64_t batch) const {
@@ -92,7 +111,7 @@ DistributedTensor Network::forward(const DistributedTensor& x) {
       if (last_used_[of] == i) made[of].reset();
     made[i] = nodes_[i].apply(read);
   }
-  const Layout output = output_layout(x.layout.shape()[0]);
+  const Layout output = output_layout(x.layout.shape()[0] / blocks_.members());
   return made.back()->layout == output ? *made.back() : move(*made.back(), output);
 }
 

@@ -12,6 +12,7 @@
 namespace adjoin::insitu {
 
 struct Node;
+class Normaliser;
 
 /// One network over the whole domain, which is cut over space as the solver's blocks are: every layer makes its outputs where the cells
 /// are, so that halos are all that moves. Its weights are the same for any blocks.
@@ -37,8 +38,15 @@ class Network : public torch::nn::Module {
   const std::string& description() const { return description_; }
   int64_t inputs() const;
   int64_t outputs() const;
+  /// Of the input and the output for a batch of so many samples of each member.
   Layout input_layout(int64_t batch) const;
   Layout output_layout(int64_t batch) const;
+  /// The layout of what a layer makes. Throws: InvalidArgument where there is no such layer
+  Layout layout_of(const std::string& layer, int64_t batch) const;
+  /// Throws: InvalidArgument where there is no such layer, or it is none, or its moments were given
+  Normaliser& running_normaliser(const std::string& layer) const;
+  /// The last layer, where it gives outputs their mean and deviation; else nullptr.
+  const Normaliser* output_normaliser() const;
   std::vector<nn::Parameter> parameters_and_buffers() const { return nn::parameters_of(*this); }
 
  private:

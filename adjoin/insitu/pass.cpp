@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/insitu/normaliser.hpp"
 
 namespace adjoin::insitu {
 namespace {
@@ -44,7 +45,9 @@ Pass::Pass(Network& network, const at::Tensor& inputs, int64_t batch, const Opti
 
 Pass::Sums Pass::sums(const Loss& loss, const at::Tensor& target, const at::Tensor& weights) const {
   const at::AutoGradMode records(options_.records);
-  const at::Tensor each = losses(loss, output_.local - target);
+  at::Tensor difference = output_.local - target;
+  if (const Normaliser* last = network_.output_normaliser()) difference = last->scaled(difference);
+  const at::Tensor each = losses(loss, difference);
   if (!weights.defined()) return {each.sum(at::kDouble), static_cast<double>(each.numel())};
   return {(each * weights).sum(at::kDouble), weights.expand_as(each).sum(at::kDouble).item<double>()};
 }
@@ -54,10 +57,14 @@ void Pass::set_loss(const Sums& sums, double weight) {
   loss_ = sums.of_differences / weight;
 }
 
-void Pass::backward(const std::optional<at::Tensor>& output_gradient) {
+void Pass::check_backward(bool has_output_gradient) const {
   require(options_.records, "backward: the pass was an inference, which keeps nothing for it");
   require(!has_gone_back_, "backward: this pass has gone back already");
-  require(output_gradient || loss_.defined(), "backward: expected a loss before it, or gradients of the outputs");
+  require(has_output_gradient || loss_.defined(), "backward: expected a loss before it, or gradients of the outputs");
+}
+
+void Pass::backward(const std::optional<at::Tensor>& output_gradient) {
+  check_backward(output_gradient.has_value());
   has_gone_back_ = true;
   const at::AutoGradMode records(true);
   output_gradient ? output_.local.backward(*output_gradient) : loss_.backward();

@@ -33,12 +33,14 @@ class Pass {
   Pass(Network& network, const at::Tensor& inputs, int64_t batch, const Options& options);
 
   Network& network() const { return network_; }
-  int64_t batch() const { return output_.layout.shape()[0]; }
+  /// Samples of each member.
+  int64_t batch() const { return output_.layout.shape()[0] / network_.blocks().members(); }
   /// This rank's piece [batch, channels, *cells].
   at::Tensor output() const { return output_.local.detach(); }
 
   /// This rank's sums for the loss: of the weighted differences, and of the weights of all elements. `target` is a piece like the
-  /// output's; `weights`, which may be undefined, one that broadcasts to it.
+  /// output's; `weights`, which may be undefined, one that broadcasts to it. Where the last layer gives outputs their deviation,
+  /// differences are divided by it.
   struct Sums {
     at::Tensor of_differences;
     double of_weights = 0;
@@ -50,6 +52,8 @@ class Pass {
   /// From the loss, or from a gradient of the output, whose piece is given. Adds to the gradients of the weights. A pass has one backward.
   /// Throws: InvalidArgument on all ranks alike without a loss, without a record, or the second time
   void backward(const std::optional<at::Tensor>& output_gradient = {});
+  /// Throws: InvalidArgument where `backward` would
+  void check_backward(bool has_output_gradient) const;
   /// This rank's piece of the gradient. Throws: InvalidArgument where it was not asked for, or before backward
   at::Tensor input_gradient() const;
 

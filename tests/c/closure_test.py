@@ -1,4 +1,4 @@
-"""The Fortran example trains the same closure on any number of ranks, and goes on with it on another number.
+"""The Fortran example trains a closure that takes two thirds off a coarse run's error, alike on any number of ranks, and uses it on others.
 
 usage: closure_test.py PROGRAM MPIEXEC
 """
@@ -13,12 +13,14 @@ from pathlib import Path
 PROGRAM, MPIEXEC = sys.argv[1:3]
 
 
-def losses(ranks, steps, *files):
+def run(ranks, steps, *files):
+    """The losses, and the error of the coarse run as a part of that without the network."""
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     command = [MPIEXEC, "-n", str(ranks), "--bind-to", "none", "--oversubscribe", PROGRAM, str(steps), *map(str, files)]
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
-    assert run.returncode == 0, run.stdout + run.stderr
-    return [float(number) for number in re.findall(r"loss\s+(\S+)", run.stdout)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+    part, = re.findall(r"without the network:\s*(\S+)", done.stdout)
+    return [float(number) for number in re.findall(r"loss\s+(\S+)", done.stdout)], float(part)
 
 
 def expect_close(found, expected):
@@ -27,10 +29,10 @@ def expect_close(found, expected):
 
 with tempfile.TemporaryDirectory() as folder:
     saved, other = Path(folder) / "closure.safetensors", Path(folder) / "other.safetensors"
-    first = losses(2, 20, saved)
-    assert first[-1] < first[0] / 2, first
-    expect_close(losses(4, 20, other), first)
-    later = losses(4, 3, other, saved)
-    assert later[0] < first[0] / 2, (first, later)
-    expect_close(losses(1, 3, other, saved), later)
-print(f"losses {first[0]:.4f} to {first[-1]:.4f}; later {later[0]:.4f}")
+    losses, part = run(2, 400, saved)
+    assert part <= 1 / 3, part
+    assert abs(run(4, 0, other, saved)[1] - part) < 1e-3 and not other.exists(), part
+    later, _ = run(4, 3, other, saved)
+    expect_close(run(1, 3, other, saved)[0], later)
+    assert len(run(2, 3, other, "alone")[0]) == 3
+print(f"losses {losses[0]:.4f} to {losses[-1]:.4f}; error {part} of that without the network")

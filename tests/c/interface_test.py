@@ -1,6 +1,7 @@
 """adjoin.h as a solver calls it: one network over blocks of a domain equals one rank's, and every misuse is an error."""
 
 import ctypes as c
+import importlib.util
 import os
 import random
 import subprocess
@@ -10,13 +11,20 @@ from pathlib import Path
 
 import numpy as np
 from library import (COLUMNS_FIRST, COMMUNICATION, INVALID, IO, LIBRARY, ROWS_FIRST, UNSUPPORTED, Array, Failure, Network, arrays,
-                     backward, blocks_of, check, described, loss, run_threads)
+                     Samples, backward, blocks_of, check, described, loss, points_of, run_threads)
 
 UNET = {"inputs": 2, "padding": ["periodic", "periodic", ["replicate", 0.5]], "layers": [
     {"type": "conv", "out": 4}, "gelu", {"name": "fine", "type": "conv", "out": 4}, "avgpool",
     {"type": "conv", "out": 6}, "tanh", {"name": "up", "type": "up", "out": 3, "like": "fine"},
     {"type": "cat", "of": ["up", "fine"]}, {"type": "conv", "out": 4}, {"name": "r", "type": "silu"},
     {"name": "k", "type": "conv", "out": 4, "kernel": 1}, {"type": "add", "of": ["k", "r"]}, {"type": "conv", "out": 1, "kernel": 1}]}
+
+
+def imported(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def cut(size, parts, draw):
@@ -151,6 +159,34 @@ class OneNetwork(unittest.TestCase):
         t = F.gelu(F.conv2d(F.pad(t, (0, 1), value=2.0), w["a.weight"], w["a.bias"]))
         self.expect_close(y, F.conv2d(t, w["b.weight"], w["b.bias"], padding=(0, 1))[0, 0].numpy(), 1e-12, "PyTorch")
 
+    def test_is_the_module_of_the_same_description_in_python(self):
+        import torch
+        insitu = imported(Path(__file__).resolve().parents[2] / "python" / "adjoin" / "insitu.py")
+
+        def apply(world, description, shape, order, path):
+            network = Network(blocks_of(world, shape, [0] * len(shape), shape, order), description, optimizer={}, seed=3)
+            x = np.asfortranarray(np.random.default_rng(4).normal(size=(2, *shape)))
+            y = np.zeros((2, *shape), order="F")
+            handle = network.forward([described(x, 0)])
+            loss(handle, [described(y, 0)])
+            backward(handle)
+            network.step()
+            network.save(path)
+            network.infer([described(x, 0)], [described(y, 0)])
+            return x, y
+
+        with tempfile.TemporaryDirectory() as folder:
+            for seed in range(12):
+                draw, path = random.Random(100 + seed), Path(folder) / f"{seed}.safetensors"
+                dims, order = draw.randrange(1, 4), draw.choice([ROWS_FIRST, COLUMNS_FIRST])
+                shape, description = tuple(draw.randrange(5, 9) for _ in range(dims)), random_network(draw, dims)
+                description["layers"].append({"type": "normalise", "mean": [1, 2], "deviation": 3, "inverse": True})
+                (x, y), = run_threads(1, lambda world, _: apply(world, description, shape, order, path))
+                module = insitu.network(description, dims=dims, order=("rows", "columns")[order], dtype=torch.float64).load(path).eval()
+                turn = (lambda a: a.transpose(0, *range(dims, 0, -1))) if order == COLUMNS_FIRST else (lambda a: a)
+                found = module(torch.from_numpy(np.ascontiguousarray(turn(x)))[None]).detach()[0].numpy()
+                self.expect_close(found, turn(y), 1e-12, f"{description} of {shape}")
+
     def test_takes_slices_of_any_type_batches_and_many_arrays(self):
         def apply(world, rank):
             network = Network(blocks_of(world, (4, 6), (0, 3 * rank), (4, 3), COLUMNS_FIRST), {"inputs": 2, "layers": [{"type": "conv", "out": 2}]})
@@ -233,6 +269,133 @@ class OneNetwork(unittest.TestCase):
             self.assertLessEqual(collectives, 7)
 
 
+    def test_normalises_by_what_all_ranks_observed(self):
+        fields = [np.random.default_rng(seed).normal(300, 2, size=(2, 9, 4)) * [[[1]], [[1e-3]]] for seed in range(3)]
+        fields[0][:, 4:] += 5
+        description = {"inputs": 2, "layers": [{"name": "in", "type": "normalise"}, {"type": "linear", "out": 2},
+                                               {"name": "out", "type": "normalise", "inverse": True}]}
+
+        def observe(world, ranks, rank, path=None):
+            own = slice(9 * rank // ranks, 9 * (rank + 1) // ranks)
+            network = Network(blocks_of(world, (9, 4), (own.start, 0), (own.stop - own.start, 4)), description, optimizer={"rule": "sgd", "rate": 0.1})
+            for field in fields:
+                network.observe("in", [described(field[:, own], 0)])
+                network.observe("out", [described(field[:, own], 0)])
+            y = np.zeros_like(fields[0][:, own])
+            handle = network.forward([described(fields[0][:, own], 0)], [described(y, 0)])
+            value = loss(handle, [described(fields[1][:, own], 0)])
+            backward(handle)
+            network.step()
+            network.save(path)
+            other = Network(blocks_of(world, (9, 4), (own.start, 0), (own.stop - own.start, 4)), description, seed=5)
+            other.load(path, weights_only=True)
+            again, z = (np.zeros_like(y) for _ in range(2))
+            network.infer([described(fields[0][:, own], 0)], [described(z, 0)])
+            other.infer([described(fields[0][:, own], 0)], [described(again, 0)])
+            np.testing.assert_array_equal(again, z)
+            return value, network.read(0), y
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "network.safetensors"
+            (value, one, y), = run_threads(1, lambda world, rank: observe(world, 1, 0, path))
+            cells = np.stack(fields, 1).reshape(2, -1)
+            mean, deviation = cells.mean(1), cells.std(1)
+            self.expect_close(one["in.mean"] / mean, 1, 1e-13, "mean")
+            self.expect_close(one["out.deviation"] / deviation, 1, 1e-9, "deviation")
+            self.expect_close(value, np.mean(((y - fields[1]) / deviation[:, None, None]) ** 2), 1e-9, "the loss is of normalised differences")
+            for other, weights, _ in run_threads(3, lambda world, rank: observe(world, 3, rank, path)):
+                self.expect_close(other, value, 1e-9, "loss")
+                for name, weight in one.items():
+                    self.expect_close(weights[name], weight, 1e-9, name)
+
+    def test_draws_the_same_samples_on_any_ranks(self):
+        fields = np.random.default_rng(3).normal(size=(7, 2, 8, 3))
+        description = {"inputs": 1, "layers": [{"type": "conv", "out": 4}, "tanh", {"type": "conv", "out": 1}]}
+
+        def train_on(world, rank, ranks):
+            own = slice(8 * rank // ranks, 8 * (rank + 1) // ranks)
+            network = Network(blocks_of(world, (8, 3), (own.start, 0), (own.stop - own.start, 3)), description, optimizer={"rule": "sgd", "rate": 0.1})
+            samples, losses = Samples(network, 4, seed=9), []
+            for x, target in fields[:, :, own]:
+                given = x.copy()
+                samples.add([given], [target])
+                given[...] = np.nan
+            for batch in (1, 1, 1, 1, 1, 1, 1, 1, 3, 4):
+                value, handle = samples.draw(batch)
+                losses.append(value)
+                if batch == 4:
+                    backward(handle)
+                    network.step()
+                else:
+                    check(LIBRARY.adjoin_pass_destroy(c.byref(handle)))
+            for x, target in fields[3:, :, own]:
+                handle = network.forward([x])
+                losses.append(loss(handle, [target]))
+                check(LIBRARY.adjoin_pass_destroy(c.byref(handle)))
+            with self.assertRaisesRegex(Failure, "batch: expected 1 to the 4 samples that are kept, got 5"):
+                samples.draw(5)
+            check(LIBRARY.adjoin_samples_destroy(c.byref(samples.handle)))
+            return losses, network.read(0)["0.weight"]
+
+        (one, weight), = run_threads(1, lambda world, rank: train_on(world, rank, 1))
+        self.assertGreater(len(set(one[:8])), 2)
+        self.assertLessEqual(len(set(one[:8])), 4)
+        for losses, other in run_threads(3, lambda world, rank: train_on(world, rank, 3)):
+            self.expect_close(np.array(losses), np.array(one), 1e-12, "losses")
+            self.expect_close(other, weight, 1e-12, "weights")
+
+    def test_takes_points(self):
+        x, target = (np.random.default_rng(seed).normal(size=(11, 3)) for seed in (1, 2))
+        description = {"inputs": 3, "layers": [{"type": "linear", "out": 8}, {"type": "batchnorm"}, "tanh", {"type": "linear", "out": 3}]}
+
+        def train_on(world, own):
+            blocks = points_of(world, own.stop - own.start)
+            network, y = Network(blocks, description, optimizer={}), np.zeros((own.stop - own.start, 3))
+            for _ in range(3):
+                handle = network.forward([described(x[own], 1)], [described(y, 1)])
+                loss(handle, [described(target[own], 1)], "huber")
+                backward(handle)
+                network.step()
+            with self.assertRaisesRegex(Failure, '"kernel": expected 1, as points have no neighbours'):
+                Network(blocks, {"inputs": 1, "layers": [{"type": "conv", "out": 1}]})
+            return y, network.read(0)
+
+        (one, weights), = run_threads(1, lambda world, rank: train_on(world, slice(0, 11)))
+        cuts = [slice(0, 5), slice(5, 5), slice(5, 11)]
+        results = run_threads(3, lambda world, rank: train_on(world, cuts[rank]))
+        self.expect_close(np.concatenate([y for y, _ in results]), one, 1e-9, "outputs")
+        for _, found in results:
+            for name, weight in weights.items():
+                self.expect_close(found[name], weight, 1e-9, name)
+        self.assertEqual(str(Misuse().failure(lambda: run_threads(1, lambda world, rank: points_of(world, -1)))),
+                         "points: rank 0: expected a number of points, got -1")
+
+    def test_trains_one_network_with_the_members_of_an_ensemble(self):
+        x, target = (np.random.default_rng(seed).normal(size=(2, 6, 4)) for seed in (1, 2))
+        description = {"inputs": 1, "layers": [{"type": "conv", "out": 3, "padding": "periodic"}, {"type": "batchnorm"}, "gelu", {"type": "conv", "out": 1}]}
+
+        def train_on(world, rank, members):
+            own = (slice(None) if members == 1 else slice(rank // 2, rank // 2 + 1), slice(0, 6) if members == 1 else slice(4 * (rank % 2), 4 + 2 * (rank % 2)))
+            starts, sizes = (own[1].start, 0), (own[1].stop - own[1].start, 4)
+            network = Network(blocks_of(world, (6, 4), starts, sizes, member=rank // 2), description, optimizer={"rule": "sgd", "rate": 0.1})
+            losses, y = [], np.zeros_like(x[own])
+            for _ in range(3):
+                handle = network.forward([described(x[own], -1, 0)], [described(y, -1, 0)])
+                losses.append(loss(handle, [described(target[own], -1, 0)]))
+                backward(handle)
+                network.step()
+            return losses, own, y, network.read(0)
+
+        (one, _, whole_output, weights), = run_threads(1, lambda world, rank: train_on(world, rank, 1))
+        for losses, own, y, found in run_threads(4, lambda world, rank: train_on(world, rank, 2)):
+            self.expect_close(np.array(losses), np.array(one), 1e-12, "losses")
+            self.expect_close(y, whole_output[own], 1e-12, "outputs")
+            for name, weight in weights.items():
+                self.expect_close(found[name], weight, 1e-12, name)
+        told = run_threads(2, lambda world, rank: str(Misuse().failure(lambda: blocks_of(world, (6,), (0,), (6 - rank,), member=rank))))
+        self.assertEqual(told[0], "blocks: 1 cells of the domain are in no block; the first that does not fit is rank 1's block [0, 5)")
+
+
 class Files(unittest.TestCase):
     def test_restart_on_other_ranks_and_bit_for_bit_on_the_same(self):
         description = {"inputs": 1, "layers": [{"type": "conv", "out": 3}, {"type": "batchnorm"}, "gelu", {"type": "conv", "out": 1}]}
@@ -290,7 +453,7 @@ class Misuse(unittest.TestCase):
     def test_of_one_rank_is_told_on_all_and_the_next_calls_work(self):
         def misuse(world, rank):
             blocks = blocks_of(world, (4,), (2 * rank,), (2,))
-            network = Network(blocks, {"inputs": 1, "layers": [{"type": "conv", "out": 1}]})
+            network = Network(blocks, {"inputs": 1, "layers": [{"type": "conv", "out": 1}]}, optimizer={})
             good, y = np.ones(2), np.zeros(2)
             bad = np.ones(3) if rank == 1 else good
             told = [self.failure(lambda: network.infer([bad], [y]))]
@@ -301,6 +464,11 @@ class Misuse(unittest.TestCase):
             told.append(self.failure(lambda: (none if rank == 1 else network).infer([good], [y])))
             handle = network.forward([good])
             told.append(self.failure(lambda: loss(handle, [good], "mse" if rank == 0 else "rms")))
+            loss(handle, [good])
+            told.append(self.failure(lambda: backward(handle if rank == 0 else c.c_uint64(77))))
+            backward(handle)
+            told.append(self.failure(lambda: network.step() if rank == 0 else loss(handle, [good])))
+            told.append(self.failure(lambda: (none if rank == 1 else network).step()))
             network.infer([good], [y])
             return [(str(error), error.code, error.rank) for error in told], y
 
@@ -311,8 +479,24 @@ class Misuse(unittest.TestCase):
             "ranks 0 and 1 call different functions: adjoin_infer and adjoin_forward",
             "ranks 0 and 1 give adjoin_network_create different arguments that must be equal",
             "rank 1: expected a network, got a handle that was freed or never given",
-            "rank 1: loss: expected mse, mae or huber, got 'rms'"])
+            "rank 1: loss: expected mse, mae or huber, got 'rms'",
+            "rank 1: expected a pass, got a handle that was freed or never given",
+            "rank 1: expected a pass, got no handle (0)",
+            "rank 1: expected a network, got a handle that was freed or never given"])
         self.assertTrue(all(code == INVALID and rank == 1 for _, code, rank in first))
+
+    def test_ends_the_world_of_all_where_a_rank_gives_up(self):
+        codes = []
+
+        def give_up(world, rank):
+            blocks = blocks_of(world, (4,), (2 * rank,), (2,))
+            network, x = Network(blocks, {"inputs": 1, "layers": [{"type": "conv", "out": 1}]}), np.ones(2)
+            if rank == 0:
+                raise KeyError("gives up")
+            codes.extend(self.failure(lambda: network.infer([x], [x])).code for _ in range(2))
+
+        self.assertRaises(KeyError, run_threads, 2, give_up)
+        self.assertEqual(codes, [COMMUNICATION, COMMUNICATION])
 
     def test_of_blocks_names_the_first_that_does_not_fit(self):
         cases = [([(0, 3), (2, 4)], "blocks: rank 0's block [0, 3) and rank 1's block [2, 6) overlap"),

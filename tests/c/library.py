@@ -10,6 +10,8 @@ LIBRARY = c.CDLL(os.environ["ADJOIN_C_LIBRARY"])
 LIBRARY.adjoin_last_error.restype = c.c_char_p
 LIBRARY.adjoin_step.argtypes = [c.c_uint64, c.c_double, c.c_void_p, c.c_void_p]
 LIBRARY.adjoin_loss.argtypes = [c.c_uint64, c.c_char_p, c.c_double, c.c_int32, c.c_void_p, c.c_void_p, c.c_void_p]
+LIBRARY.adjoin_samples_create.argtypes = [c.c_uint64, c.c_int64, c.c_uint64, c.c_void_p]
+LIBRARY.adjoin_samples_draw.argtypes = [c.c_uint64, c.c_int64, c.c_char_p, c.c_double, c.c_void_p, c.c_void_p]
 LIBRARY.adjoin_network_create.argtypes = [c.c_uint64, c.c_char_p, c.c_int32, c.c_uint64, c.c_void_p]
 ROWS_FIRST, COLUMNS_FIRST = 0, 1
 INVALID, COMMUNICATION, IO, UNSUPPORTED = 1, 2, 3, 6
@@ -77,9 +79,19 @@ def run_threads(ranks, function):
     return [results[rank] for rank in range(ranks)]
 
 
-def blocks_of(world, shape, starts, sizes, order=ROWS_FIRST):
+def blocks_of(world, shape, starts, sizes, order=ROWS_FIRST, member=None):
     blocks = c.c_uint64()
-    check(LIBRARY.adjoin_blocks_create(world, order, len(shape), numbers(shape), numbers(starts), numbers(sizes), c.byref(blocks)))
+    of = (world, order, len(shape), numbers(shape), numbers(starts), numbers(sizes))
+    if member is None:
+        check(LIBRARY.adjoin_blocks_create(*of, c.byref(blocks)))
+    else:
+        check(LIBRARY.adjoin_blocks_of_member(*of, member, c.byref(blocks)))
+    return blocks
+
+
+def points_of(world, points):
+    blocks = c.c_uint64()
+    check(LIBRARY.adjoin_blocks_of_points(world, c.c_int64(points), c.byref(blocks)))
     return blocks
 
 
@@ -123,6 +135,9 @@ class Network:
         check(LIBRARY.adjoin_step(self.handle, rate, c.byref(norm), None))
         return norm.value
 
+    def observe(self, layer, fields):
+        check(LIBRARY.adjoin_network_observe(self.handle, layer.encode(), *arrays(fields)))
+
     def save(self, path):
         check(LIBRARY.adjoin_network_save(self.handle, str(path).encode()))
 
@@ -135,6 +150,21 @@ def loss(handle, targets, kind="mse", weights=None, delta=0.0):
     weight = c.byref(described(weights)) if weights is not None else None
     check(LIBRARY.adjoin_loss(handle, kind.encode(), delta, *arrays(targets), weight, c.byref(value)))
     return value.value
+
+
+class Samples:
+    def __init__(self, network, capacity, seed=1):
+        self.handle = c.c_uint64()
+        check(LIBRARY.adjoin_samples_create(network.handle, capacity, seed, c.byref(self.handle)))
+
+    def add(self, inputs, targets):
+        check(LIBRARY.adjoin_samples_add(self.handle, *arrays(inputs), *arrays(targets)))
+
+    def draw(self, batch, kind="mse"):
+        """The loss of a batch and its pass."""
+        value, handle = c.c_double(), c.c_uint64()
+        check(LIBRARY.adjoin_samples_draw(self.handle, batch, kind.encode(), 0.0, c.byref(value), c.byref(handle)))
+        return value.value, handle
 
 
 def backward(handle, output_gradients=(), input_gradients=()):
