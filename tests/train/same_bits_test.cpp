@@ -1,0 +1,169 @@
+#include "adjoin/task/same_bits.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "adjoin/base/error.hpp"
+#include "adjoin/data/sampler.hpp"
+#include "adjoin/store/state_parts.hpp"
+#include "adjoin/task/grid_sizes.hpp"
+#include "adjoin/train/trainer.hpp"
+#include "tests/support/random_task.hpp"
+#include "tests/support/worlds.hpp"
+
+namespace adjoin::train {
+namespace {
+
+using namespace adjoin::testing;
+
+constexpr int64_t kSteps = 4;
+
+Configuration odd_sizes(bool is_decoder) {
+  Configuration c = configuration_of(is_decoder ? "gpt-tiny" : "tiny");
+  c.layers = 2;
+  c.hidden = 40;
+  c.heads = 5;
+  c.sequence = 22;
+  c.vocabulary_size = 53;
+  c.dropout = 0.1;
+  c.batch = 7;
+  c.clip = 0.5;
+  c.lr = 3e-3;
+  c.same_bits = "lanes=3,leaves=2,features=4";
+  return c;
+}
+
+/// Each step's loss and norm, an evaluation's loss, and the hash of weights and moments at the end.
+struct Result {
+  std::vector<double> numbers;
+  std::string hash;
+  bool operator==(const Result&) const = default;
+};
+
+Result trained(const Configuration& c, const Communicator& world) {
+  const std::unique_ptr<Task> task = random_task(c, 31, [](int64_t i) { return 1 + i * 5 % 22; });
+  Trainer trainer(c, *task, world);
+  trainer.initialize();
+  data::Sampler sampler({.samples = task->size(data::Part::train), .batch = c.batch, .seed = 1});
+  Result result;
+  for (int64_t step = 0; step < kSteps; ++step) {
+    const StepResult of_step = trainer.step(sampler.next(), step, c.lr);
+    result.numbers.insert(result.numbers.end(), {of_step.loss, of_step.gradient_norm});
+  }
+  result.numbers.push_back(trainer.evaluate(data::Part::test, /*batch_samples=*/3).loss);
+  result.hash = hash_of_state({{"weights", trainer.parameters()}, {"moments", trainer.optimizer().moments()}}, world);
+  return result;
+}
+
+Configuration drawn(Configuration c, int ranks, std::mt19937& random) {
+  const auto one_of = [&](auto values) { return values[random() % values.size()]; };
+  std::vector<int64_t> divisors;
+  for (int64_t d = 1; d <= ranks; ++d)
+    if (ranks % d == 0) divisors.push_back(d);
+  c.tp = one_of(divisors);
+  std::erase_if(divisors, [&](int64_t d) { return ranks / c.tp % d != 0; });
+  c.pp = one_of(divisors);
+  c.dp = ranks / (c.tp * c.pp);
+  c.pipeline = one_of(std::vector<std::string>{"gpipe", "1f1b", "zb-h1"});
+  set("recompute", one_of(std::vector<std::string>{"none", "segment"}), c);
+  c.microbatches = one_of(std::vector<int64_t>{1, 2, 3});
+  c.zero = one_of(std::vector<int64_t>{0, 1, 2});
+  return c;
+}
+
+void expect_one_hash(Configuration one) {
+  const Result expected = trained(one, Communicator());
+  for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
+    std::mt19937 random(static_cast<unsigned>(world.size()));
+    for (int i = 0; i < 2; ++i) {
+      const Configuration c = drawn(one, world.size(), random);
+      EXPECT_EQ(trained(c, world), expected)
+          << text_of("model", c) << " in " << text_of("precision", c) << " on " << grid_sizes(c).to_string()
+          << ", micro-batches " << c.microbatches << ", " << c.pipeline << ", zero " << c.zero << ", recomputes "
+          << text_of("recompute", c);
+    }
+  });
+}
+
+TEST(SameBits, has_a_classifier_in_every_layout) {
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    Configuration c = odd_sizes(/*is_decoder=*/false);
+    c.precision = precision;
+    set("pooling", precision == Precision::fp32 ? "cls" : "mean", c);
+    expect_one_hash(c);
+  }
+}
+
+TEST(SameBits, has_a_decoder_in_every_layout) {
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    Configuration c = odd_sizes(/*is_decoder=*/true);
+    c.precision = precision;
+    if (precision == Precision::bf16) set("activation", "swiglu", c);
+    set("norm", precision == Precision::fp32 ? "layer" : "rms", c);
+    expect_one_hash(c);
+  }
+}
+
+TEST(SameBits, depend_on_lanes_leaves_and_features) {
+  Configuration c = odd_sizes(/*is_decoder=*/false);
+  const Result expected = trained(c, Communicator());
+  for (const char* other :
+       {"lanes=2,leaves=2,features=4", "lanes=3,leaves=1,features=4", "lanes=3,leaves=2,features=1"}) {
+    c.same_bits = other;
+    const Result found = trained(c, Communicator());
+    EXPECT_NE(found.hash, expected.hash) << other;
+    EXPECT_NEAR(found.numbers[0], expected.numbers[0], 1e-3) << other;
+  }
+}
+
+TEST(SameBits, take_numbers_from_batch_and_model) {
+  Configuration c = odd_sizes(/*is_decoder=*/true);
+  c.same_bits = "on";
+  EXPECT_EQ(same_bits(c), (SameBits{.lanes = 2, .leaves = 1, .features = 2}));
+  c.batch = 64, c.sequence = 128;
+  EXPECT_EQ(same_bits(c), (SameBits{.lanes = 4, .leaves = 4, .features = 2}));
+  c.same_bits = "leaves=2";
+  EXPECT_EQ(same_bits(c), (SameBits{.lanes = 4, .leaves = 2, .features = 2}));
+  c.same_bits = "off";
+  EXPECT_EQ(same_bits(c), std::nullopt);
+}
+
+TEST(SameBits, refuse_what_they_do_not_go_with) {
+  const auto refusal = [](const char* field, const char* value, const char* numbers = "on") {
+    Configuration c = odd_sizes(/*is_decoder=*/false);
+    c.same_bits = numbers;
+    set(field, value, c);
+    try {
+      check_same_bits(c);
+    } catch (const InvalidArgument& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal("seed", "3"), "");
+  for (const auto& [field, value] : std::vector<std::pair<const char*, const char*>>{{"precision", "fp64"},
+                                                                                     {"precision", "fp16"},
+                                                                                     {"cp", "2"},
+                                                                                     {"experts", "4"},
+                                                                                     {"sp", "true"},
+                                                                                     {"zero", "3"},
+                                                                                     {"halves", "true"},
+                                                                                     {"optimizer", "muon"},
+                                                                                     {"attention_dropout", "0.1"},
+                                                                                     {"class_weights", "1,2"},
+                                                                                     {"pipeline", "own.csv"},
+                                                                                     {"tp", "3"}})
+    EXPECT_TRUE(refusal(field, value).starts_with("--same-bits with --")) << field << ": " << refusal(field, value);
+  EXPECT_EQ(refusal("seed", "1", "lanes=8"), "--same-bits lanes=8: expected at most 7, the samples of --batch");
+  EXPECT_EQ(refusal("seed", "1", "features=6"), "--same-bits features=6: expected at most 5, the heads of keys");
+  for (const char* wrong : {"lanes=0", "lanes=-1", "lanes=", "lanes", "lanes=2x", "lane=2", "", "leaves=9", "tokens=2"})
+    EXPECT_NE(refusal("seed", "1", wrong), "") << wrong;
+}
+
+}  // namespace
+}  // namespace adjoin::train
