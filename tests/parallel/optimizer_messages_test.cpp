@@ -26,9 +26,9 @@ struct ManyMatrices : torch::nn::Module {
   torch::nn::ModuleList layers;
 };
 
-TEST(Optimizer, updates_all_of_many_small_matrices_in_every_stage) {
+TEST(Optimizer, updates_all_of_many_small_matrices) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
-    for (const int zero : {0, 1, 2}) {
+    for (const int zero : {0, 1}) {
       ManyMatrices module(Grid(world, {{"dp", world.size()}, {"tp", 1}}));
       Optimizer optimizer(nn::parameters_of(module), sgd(), {.zero = zero});
       for (int step = 0; step < 2; ++step) {

@@ -21,7 +21,7 @@ namespace {
 
 using namespace adjoin::testing;
 
-constexpr int64_t kSteps = 4;
+constexpr int64_t kStepsInOrder = 4;
 
 Configuration odd_sizes(bool is_decoder) {
   Configuration c = configuration_of(is_decoder ? "gpt-tiny" : "tiny");
@@ -45,13 +45,13 @@ struct Result {
   bool operator==(const Result&) const = default;
 };
 
-Result trained(const Configuration& c, const Communicator& world) {
+Result trained_in_order(const Configuration& c, const Communicator& world) {
   const std::unique_ptr<Task> task = random_task(c, 31, [](int64_t i) { return 1 + i * 5 % 22; });
   Trainer trainer(c, *task, world);
   trainer.initialize();
   data::Sampler sampler({.samples = task->size(data::Part::train), .batch = c.batch, .seed = 1});
   Result result;
-  for (int64_t step = 0; step < kSteps; ++step) {
+  for (int64_t step = 0; step < kStepsInOrder; ++step) {
     const StepResult of_step = trainer.step(sampler.next(), step, c.lr);
     result.numbers.insert(result.numbers.end(), {of_step.loss, of_step.gradient_norm});
   }
@@ -60,7 +60,7 @@ Result trained(const Configuration& c, const Communicator& world) {
   return result;
 }
 
-Configuration drawn(Configuration c, int ranks, std::mt19937& random) {
+Configuration drawn_in_order(Configuration c, int ranks, std::mt19937& random) {
   const auto one_of = [&](auto values) { return values[random() % values.size()]; };
   std::vector<int64_t> divisors;
   for (int64_t d = 1; d <= ranks; ++d)
@@ -77,12 +77,12 @@ Configuration drawn(Configuration c, int ranks, std::mt19937& random) {
 }
 
 void expect_one_hash(Configuration one) {
-  const Result expected = trained(one, Communicator());
+  const Result expected = trained_in_order(one, Communicator());
   for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
     std::mt19937 random(static_cast<unsigned>(world.size()));
     for (int i = 0; i < 2; ++i) {
-      const Configuration c = drawn(one, world.size(), random);
-      EXPECT_EQ(trained(c, world), expected)
+      const Configuration c = drawn_in_order(one, world.size(), random);
+      EXPECT_EQ(trained_in_order(c, world), expected)
           << text_of("model", c) << " in " << text_of("precision", c) << " on " << grid_sizes(c).to_string()
           << ", micro-batches " << c.microbatches << ", " << c.pipeline << ", zero " << c.zero << ", recomputes "
           << text_of("recompute", c);
@@ -111,11 +111,11 @@ TEST(SameBits, has_a_decoder_in_every_layout) {
 
 TEST(SameBits, depend_on_lanes_leaves_and_features) {
   Configuration c = odd_sizes(/*is_decoder=*/false);
-  const Result expected = trained(c, Communicator());
+  const Result expected = trained_in_order(c, Communicator());
   for (const char* other :
        {"lanes=2,leaves=2,features=4", "lanes=3,leaves=1,features=4", "lanes=3,leaves=2,features=1"}) {
     c.same_bits = other;
-    const Result found = trained(c, Communicator());
+    const Result found = trained_in_order(c, Communicator());
     EXPECT_NE(found.hash, expected.hash) << other;
     EXPECT_NEAR(found.numbers[0], expected.numbers[0], 1e-3) << other;
   }
@@ -134,7 +134,7 @@ TEST(SameBits, take_numbers_from_batch_and_model) {
 }
 
 TEST(SameBits, refuse_what_they_do_not_go_with) {
-  const auto refusal = [](const char* field, const char* value, const char* numbers = "on") {
+  const auto refusal_of = [](const char* field, const char* value, const char* numbers = "on") {
     Configuration c = odd_sizes(/*is_decoder=*/false);
     c.same_bits = numbers;
     set(field, value, c);
@@ -145,7 +145,7 @@ TEST(SameBits, refuse_what_they_do_not_go_with) {
     }
     return std::string();
   };
-  EXPECT_EQ(refusal("seed", "3"), "");
+  EXPECT_EQ(refusal_of("seed", "3"), "");
   for (const auto& [field, value] : std::vector<std::pair<const char*, const char*>>{{"precision", "fp64"},
                                                                                      {"precision", "fp16"},
                                                                                      {"cp", "2"},
@@ -158,11 +158,11 @@ TEST(SameBits, refuse_what_they_do_not_go_with) {
                                                                                      {"class_weights", "1,2"},
                                                                                      {"pipeline", "own.csv"},
                                                                                      {"tp", "3"}})
-    EXPECT_TRUE(refusal(field, value).starts_with("--same-bits with --")) << field << ": " << refusal(field, value);
-  EXPECT_EQ(refusal("seed", "1", "lanes=8"), "--same-bits lanes=8: expected at most 7, the samples of --batch");
-  EXPECT_EQ(refusal("seed", "1", "features=6"), "--same-bits features=6: expected at most 5, the heads of keys");
+    EXPECT_TRUE(refusal_of(field, value).starts_with("--same-bits with --")) << field << ": " << refusal_of(field, value);
+  EXPECT_EQ(refusal_of("seed", "1", "lanes=8"), "--same-bits lanes=8: expected at most 7, the samples of --batch");
+  EXPECT_EQ(refusal_of("seed", "1", "features=6"), "--same-bits features=6: expected at most 5, the heads of keys");
   for (const char* wrong : {"lanes=0", "lanes=-1", "lanes=", "lanes", "lanes=2x", "lane=2", "", "leaves=9", "tokens=2"})
-    EXPECT_NE(refusal("seed", "1", wrong), "") << wrong;
+    EXPECT_NE(refusal_of("seed", "1", wrong), "") << wrong;
 }
 
 }  // namespace
