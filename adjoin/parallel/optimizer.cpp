@@ -144,9 +144,7 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, Optimizer
     if (!tensor.is_contiguous()) tensor.set_data(tensor.contiguous());
     in_reals.push_back(reals_of(parameter));
   }
-  const auto decays = [this](const nn::Parameter& parameter) {
-    return options_.weight_decay != 0 && parameter.tensor.dim() > 1;
-  };
+  const auto decays = [](const nn::Parameter& parameter) { return parameter.tensor.dim() > 1; };
   const auto kind = [&](const nn::Parameter& real) {
     const auto index = static_cast<int>(&real - in_reals.data());
     const nn::Parameter& p = parameters_[static_cast<size_t>(index)];
