@@ -158,7 +158,8 @@ TEST(SameBits, refuse_what_they_do_not_go_with) {
                                                                                      {"class_weights", "1,2"},
                                                                                      {"pipeline", "own.csv"},
                                                                                      {"tp", "3"}})
-    EXPECT_TRUE(refusal_of(field, value).starts_with("--same-bits with --")) << field << ": " << refusal_of(field, value);
+    EXPECT_TRUE(refusal_of(field, value).starts_with("--same-bits with --"))
+        << field << ": " << refusal_of(field, value);
   EXPECT_EQ(refusal_of("seed", "1", "lanes=8"), "--same-bits lanes=8: expected at most 7, the samples of --batch");
   EXPECT_EQ(refusal_of("seed", "1", "features=6"), "--same-bits features=6: expected at most 5, the heads of keys");
   for (const char* wrong : {"lanes=0", "lanes=-1", "lanes=", "lanes", "lanes=2x", "lane=2", "", "leaves=9", "tokens=2"})
