@@ -274,7 +274,9 @@ std::vector<int64_t> matrices_of(int64_t rows, Activation activation) {
 ColRowImpl::ColRowImpl(ColRowOptions options, const Grid& grid, const std::string& axis)
     : options_(std::move(options)) {
   const int ranks = grid.shape().axis_size(axis);
-  const auto hidden = [features = options_.hidden_features](int parts) { return Split::balanced(features, parts, 0); };
+  const auto hidden = [features = options_.hidden_features](int parts) {
+    return fixed::cut_features(features, parts, 0);
+  };
   const auto made = [hidden, is_swiglu = options_.activation == Activation::swiglu](int parts) {
     return is_swiglu ? stacked({hidden(parts), hidden(parts)}) : hidden(parts);
   };

@@ -126,6 +126,15 @@ bool is_here(const nn::Parameter& parameter) {
   return parameter.layout.grid().cell_of(parameter.grid.world().rank()).has_value();
 }
 
+/// Whether this worker is the first of those along the axes on which a parameter is of this kind.
+bool is_first(const nn::Parameter& parameter, Kind kind) {
+  const GridShape& grid = parameter.layout.grid();
+  const std::vector<int> coordinates = grid.coordinates(grid.cell_of(parameter.grid.world().rank()).value());
+  return std::ranges::all_of(parameter.layout.axes(kind), [&](const std::string& axis) {
+    return coordinates[static_cast<size_t>(grid.axis_index(axis))] == 0;
+  });
+}
+
 /// The workers of all parameters' layouts, ordered by rank.
 Communicator workers_of(const std::vector<nn::Parameter>& parameters) {
   std::vector<int> ranks;
@@ -174,8 +183,8 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, Optimizer
     const auto index = static_cast<int>(&real - in_reals.data());
     const nn::Parameter& p = parameters_[static_cast<size_t>(index)];
     if (when_summed(p) == BucketSum::When::each_time) return 16 + index;  // alone
-    return (takes_matrices(rule_, p) ? 8 : 0) + (p.tensor.is_complex() ? 4 : 0) + (enters_norm(p) ? 2 : 0) +
-           (decays(p) ? 1 : 0);
+    return (takes_matrices(rule_, p) ? 8 : 0) + (p.tensor.is_complex() ? 4 : 0) +
+           (is_first(p, Kind::replicated) ? 2 : 0) + (decays(p) ? 1 : 0);
   };
   for (Bucket& bucket : buckets_of(in_reals, kind, [&](const nn::Parameter& real) {
          return is_cut(parameters_[static_cast<size_t>(&real - in_reals.data())]);
@@ -212,14 +221,7 @@ bool Optimizer::is_cut(const nn::Parameter& parameter) const {
 
 /// Whether this worker is the first of those that have the same of the summed gradient.
 bool Optimizer::enters_norm(const nn::Parameter& parameter) const {
-  const GridShape& grid = parameter.layout.grid();
-  const std::vector<int> coordinates = grid.coordinates(grid.cell_of(parameter.grid.world().rank()).value());
-  const auto is_first = [&](Kind kind) {
-    return std::ranges::all_of(parameter.layout.axes(kind), [&](const std::string& axis) {
-      return coordinates[static_cast<size_t>(grid.axis_index(axis))] == 0;
-    });
-  };
-  return is_first(Kind::replicated) && (is_cut(parameter) || is_first(Kind::copied));
+  return is_first(parameter, Kind::replicated) && (is_cut(parameter) || is_first(parameter, Kind::copied));
 }
 
 void Optimizer::make_moments(const std::vector<nn::Parameter>& of_all_workers, const std::vector<std::string>& names,

@@ -45,5 +45,31 @@ TEST(Optimizer, updates_all_of_many_small_matrices) {
   });
 }
 
+/// Of two vectors one is cut over an axis, and one whole on each of its workers.
+struct CutAndWhole : nn::ShardedModule {
+  explicit CutAndWhole(const Grid& grid) {
+    const int parts = grid.shape().axis_size("tp");
+    cut = register_piece(
+        "cut", {nn::cut_along(grid, "tp", {6}, Split::balanced(6, parts, 0)), grid, nn::Initial::ones()}, at::kFloat);
+    whole = register_piece("whole", {nn::cut_along(grid, "tp", {3}), grid, nn::Initial::ones()}, at::kFloat);
+    nn::initialize(*this, 1);
+  }
+  at::Tensor cut, whole;
+};
+
+TEST(Optimizer, sums_in_one_order_in_every_stage_where_vectors_are_cut_and_whole) {
+  for_each_world({2, 4}, [](const Communicator& world) {
+    const int dp = world.size() / 2;
+    for (const int zero : {0, 1}) {
+      CutAndWhole module(Grid(world, {{"dp", dp}, {"tp", 2}}));
+      Optimizer optimizer(nn::parameters_of(module), sgd(), {.zero = zero});
+      for (at::Tensor* weight : {&module.cut, &module.whole}) weight->mutable_grad() = at::ones_like(*weight) / dp;
+      EXPECT_NEAR(optimizer.step(0.5).norm, 3, 1e-6);  // of nine ones
+      for (const at::Tensor& weight : {module.cut, module.whole})
+        EXPECT_TRUE(at::equal(weight, at::full_like(weight, 0.5)));
+    }
+  });
+}
+
 }  // namespace
 }  // namespace adjoin::parallel
