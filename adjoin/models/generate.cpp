@@ -13,6 +13,7 @@
 #include "adjoin/movement/mappings.hpp"
 #include "adjoin/movement/sent_tensors.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
+#include "adjoin/nn/fixed/layers.hpp"
 
 namespace adjoin::models {
 namespace {
@@ -117,7 +118,8 @@ class Writer {
     // Only for the last token: a pass of one row.
     const at::Tensor scores = model_->run(blocks, x.narrow(0, x.size(0) - 1, 1), pass);
     const Communicator& group = model_->stage().axis("tp");
-    const at::Tensor all = gather_from(scores, group, Split::balanced(decoder_.words, group.size(), 1)).squeeze(0);
+    const at::Tensor all =
+        gather_from(scores, group, nn::fixed::cut_features(decoder_.words, group.size(), 1)).squeeze(0);
     return options_.pieces == 0 ? all : all.narrow(0, 0, options_.pieces);
   }
 

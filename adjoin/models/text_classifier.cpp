@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/fixed_order.hpp"
 #include "adjoin/movement/mappings.hpp"
 
 namespace adjoin::models {
@@ -56,6 +57,10 @@ struct HeadGroups {
 /// The samples of this rank of context parallelism, pooled. x: [rows, features] -> [samples, features]
 at::Tensor pooled_samples(const at::Tensor& x, const ForwardPass& pass, const RowOptions& rows, bool mean_pooling,
                           const HeadGroups& groups, const Split& samples) {
+  // The rows of a sample are added in one order: where they are cut, each rank gets all of them.
+  if (rows.split && mean_pooling && FixedOrder::current())
+    return pool(gather_from(x, groups.features, rows_of_ranks(pass.rows.size(), groups.features.size())), pass.rows,
+                true);
   at::Tensor pooled = pool(x, rows.between_layers(pass.rows, groups.features), mean_pooling);
   if (groups.rows.size() > 1) pooled = reduce_scatter(pooled, groups.rows, samples);
   return rows.split ? reduce_from(pooled, groups.features) : pooled;

@@ -30,6 +30,45 @@ std::vector<Range> FixedOrder::rows_of(std::span<const Leaf> some, int64_t rows)
   return ranges;
 }
 
+std::vector<int64_t> FixedOrder::leaf_of_tokens() const {
+  std::vector<int64_t> numbers_of;
+  for (const Leaf& leaf : leaves)
+    numbers_of.insert(numbers_of.end(), static_cast<size_t>(leaf.tokens.size()), leaf.number);
+  return numbers_of;
+}
+
+std::vector<Range> FixedOrder::blocks_of(std::span<const Range> leaves) const {
+  const auto each = static_cast<int>(numbers.features);
+  std::vector<Range> blocks;
+  for (const Range& leaf : leaves)
+    for (int i = 0; i < each; ++i) {
+      const Range block = balanced_range(leaf.size(), each, i);
+      blocks.push_back({leaf.begin + block.begin, leaf.begin + block.end});
+    }
+  return blocks;
+}
+
+Split FixedOrder::rows_of_ranks(int64_t rows, int ranks) const {
+  if (leaves.empty()) return Split::balanced(rows, ranks, 0);
+  const std::vector<Range> blocks = blocks_of(rows_of(leaves, rows));
+  std::vector<int64_t> starts;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto first = static_cast<size_t>(balanced_range(std::ssize(blocks), ranks, rank).begin);
+    starts.push_back(first < blocks.size() ? blocks[first].begin : rows);
+  }
+  return Split::at(std::move(starts), rows, 0);
+}
+
+Split rows_of_ranks(int64_t rows, int ranks) {
+  const auto order = FixedOrder::current();
+  return order ? order->rows_of_ranks(rows, ranks) : Split::balanced(rows, ranks, 0);
+}
+
+LocalRows rows_of_rank(const LocalRows& rows, const Communicator& group) {
+  const Split of_ranks = rows_of_ranks(rows.size(), group.size());
+  return rows.part({of_ranks.offset(group.rank()), of_ranks.offset(group.rank() + 1)});
+}
+
 WithOrder::WithOrder(std::shared_ptr<const FixedOrder> order) : before_(std::exchange(of_thread, std::move(order))) {}
 
 WithOrder::~WithOrder() {
@@ -38,7 +77,7 @@ WithOrder::~WithOrder() {
 
 void LaneGradients::add(const FixedOrder& order, const at::Tensor& parameter, WeightUse use, int64_t rows,
                         const AddToSum& add_to) {
-  Sums& sums = sums_[{parameter.unsafeGetTensorImpl(), use}];
+  Sums& sums = sums_[{parameter.unsafeGetTensorImpl(), use}][order.source];
   require(
       sums.micro_batch < order.micro_batch,
       "the same bits in every layout: a weight is used twice in a model, or backward takes micro-batches in another "
@@ -73,30 +112,37 @@ void LaneGradients::complete(Sums& sums) {
 }
 
 void LaneGradients::begin_step() {
-  for (auto& [key, sums] : sums_) {
-    sums.nodes.clear();
-    sums.lane = sums.micro_batch = -1;
-  }
+  for (auto& [key, of_sources] : sums_)
+    for (auto& [source, sums] : of_sources) {
+      sums.nodes.clear();
+      sums.lane = sums.micro_batch = -1;
+    }
 }
 
 bool LaneGradients::has(const at::Tensor& parameter, WeightUse use) const {
   return sums_.contains({parameter.unsafeGetTensorImpl(), use});
 }
 
+bool LaneGradients::has_sources(const at::Tensor& parameter) const {
+  const auto found = sums_.find({parameter.unsafeGetTensorImpl(), WeightUse::product});
+  return found != sums_.end() && found->second.rbegin()->first >= 0;
+}
+
 at::Tensor LaneGradients::take(const at::Tensor& parameter, WeightUse use, Range node) {
   const auto found = sums_.find({parameter.unsafeGetTensorImpl(), use});
   if (found == sums_.end()) return {};
-  Sums& sums = found->second;
   const auto there = [&](Range wanted) -> std::optional<at::Tensor> {
-    for (auto& [range, sum] : sums.nodes)
-      if (range == wanted) return sum;
+    for (auto& [source, sums] : found->second)
+      for (auto& [range, sum] : sums.nodes)
+        if (range == wanted) return sum;
     return std::nullopt;
   };
   const at::Tensor total = sum_of_node<at::Tensor>(node, there, [](at::Tensor left, const at::Tensor& right) {
                              return left.add_(right);
                            }).value_or(at::Tensor());
-  std::erase_if(sums.nodes,
-                [&](const auto& one) { return one.first.begin >= node.begin && one.first.end <= node.end; });
+  for (auto& [source, sums] : found->second)
+    std::erase_if(sums.nodes,
+                  [&](const auto& one) { return one.first.begin >= node.begin && one.first.end <= node.end; });
   return total;
 }
 

@@ -9,6 +9,9 @@
 #include <vector>
 
 #include "adjoin/base/not_copied.hpp"
+#include "adjoin/comm/communicator.hpp"
+#include "adjoin/partition/local_rows.hpp"
+#include "adjoin/partition/split.hpp"
 #include "adjoin/partition/sum_tree.hpp"
 
 namespace adjoin {
@@ -18,6 +21,7 @@ namespace adjoin {
 struct Leaf {
   int64_t lane = 0;
   Range tokens, samples;
+  int64_t number = 0;  ///< among all leaves of the global batch
 };
 
 /// What a layer does with a weight. A weight that is used in two ways has a sum for each.
@@ -41,6 +45,8 @@ class LaneGradients : NotCopied {
   void begin_step();
   /// Whether a layer has used the parameter so since the object was made.
   bool has(const at::Tensor& parameter, WeightUse use) const;
+  /// Whether rows of other ranks' lanes were added too, as they are to an expert's weights.
+  bool has_sources(const at::Tensor& parameter) const;
   /// The sum of a node's lanes, which is then forgotten; undefined where nothing was added.
   at::Tensor take(const at::Tensor& parameter, WeightUse use, Range node);
 
@@ -50,8 +56,9 @@ class LaneGradients : NotCopied {
     int64_t lane = -1, micro_batch = -1;              // which were added last
     std::vector<std::pair<Range, at::Tensor>> nodes;  // in order; the last one is a lane that may be incomplete
   };
+  using Key = std::pair<const void*, WeightUse>;
   static void complete(Sums& sums);
-  std::map<std::pair<const void*, WeightUse>, Sums> sums_;
+  std::map<Key, std::map<int, Sums>> sums_;  // by source
 };
 
 /// The lanes of which a rank has gradients.
@@ -59,6 +66,7 @@ struct HeldLanes {
   std::shared_ptr<LaneGradients> gradients;
   int64_t lanes = 0;
   Range held;
+  Range of_sources;  ///< and of which its experts get rows
 };
 
 /// The order of sums that layers keep in a pass, so that their results have the same bits in every layout: what a thread's
@@ -68,6 +76,7 @@ struct FixedOrder {
   int64_t micro_batch = 0;          ///< its number on this rank in this step
   std::vector<Leaf> leaves;         ///< of this micro-batch
   int64_t tokens = 0, samples = 0;  ///< of this micro-batch: rows of a tensor of all tokens, or of all samples
+  int source = -1;                  ///< which of several ranks the rows are from; below 0: this one
   /// Where gradients are added up; none where a pass has no backward.
   std::shared_ptr<LaneGradients> gradients = {};
 
@@ -76,7 +85,19 @@ struct FixedOrder {
   /// The rows of each leaf in a tensor of all tokens or of all samples, which its number of rows tells.
   /// Throws: InvalidArgument for another number of rows
   std::vector<Range> rows_of(std::span<const Leaf> some, int64_t rows) const;
+  /// The number of the leaf of each token.
+  std::vector<int64_t> leaf_of_tokens() const;
+  /// Each leaf in as many ranges as there are parts of features: what is summed over rows that are cut over ranks between layers
+  /// is added block by block, and a rank has whole blocks.
+  std::vector<Range> blocks_of(std::span<const Range> leaves) const;
+  /// As adjoin::rows_of_ranks.
+  Split rows_of_ranks(int64_t rows, int ranks) const;
 };
+
+/// How rows are cut over ranks between layers (Megatron's sequence parallelism): balanced, or in a fixed order between blocks.
+Split rows_of_ranks(int64_t rows, int ranks);
+/// Those of this rank of a group.
+LocalRows rows_of_rank(const LocalRows& rows, const Communicator& group);
 
 /// Sets the order that this thread keeps for as long as it lives.
 class WithOrder : NotCopied {

@@ -99,7 +99,7 @@ ParallelEmbeddingImpl::ParallelEmbeddingImpl(ParallelEmbeddingOptions options, c
 
 at::Tensor ParallelEmbeddingImpl::forward(const at::Tensor& ids) {
   std::optional<Split> rows;
-  if (options_.split_rows) rows = Split::balanced(ids.size(0), group_.size(), 0);
+  if (options_.split_rows) rows = rows_of_ranks(ids.size(0), group_.size());
   return options_.cut == ParallelEmbeddingOptions::Cut::hidden
              ? hidden_parallel_embedding(ids, weight_, group_, split_, rows)
              : vocabulary_parallel_embedding(ids, weight_, group_, split_, rows);
@@ -108,13 +108,13 @@ at::Tensor ParallelEmbeddingImpl::forward(const at::Tensor& ids) {
 at::Tensor ParallelEmbeddingImpl::scores(const at::Tensor& x, const LocalRows& rows) {
   require(options_.cut == ParallelEmbeddingOptions::Cut::vocabulary,
           "ParallelEmbedding: only an embedding that is cut by words can score words, but this one is cut by features");
+  std::optional<Split> split;
+  if (options_.split_rows) split = rows_of_ranks(rows.size(), group_.size());
   if (const auto order = FixedOrder::current()) {
     const auto into = [this](int parts) { return fixed::cut_features(options_.words, parts, 0); };
     cut_words_.divide(*order, into, "words");
-    return fixed::linear(order, as_in_product(x), weight_, {}, cut_words_);
+    return fixed::linear(order, as_in_product(x), weight_, {}, cut_words_, split);
   }
-  std::optional<Split> split;
-  if (options_.split_rows) split = Split::balanced(rows.size(), group_.size(), 0);
   return column_parallel_linear(x, weight_, {}, group_, split);
 }
 

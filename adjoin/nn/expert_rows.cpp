@@ -39,9 +39,35 @@ std::vector<Range> transposed(const std::vector<int64_t>& rows, size_t outer, si
   return ranges;
 }
 
+/// Where the rows of each rank and leaf are, from their counts by rank, expert here and leaf; rows are sorted by expert, rank and leaf.
+std::vector<fixed::RowsOfSource> rows_of_sources(const std::vector<int64_t>& counts, size_t ranks, size_t experts,
+                                                 size_t leaves) {
+  std::vector<fixed::RowsOfSource> sources(ranks);
+  const auto count = [&](size_t rank, size_t expert, size_t leaf) {
+    return counts[(rank * experts + expert) * leaves + leaf];
+  };
+  std::vector<std::vector<Range>> all(ranks * leaves);  // for each rank and leaf: of each expert
+  int64_t before = 0;
+  for (size_t expert = 0; expert < experts; ++expert)
+    for (size_t rank = 0; rank < ranks; ++rank)
+      for (size_t leaf = 0; leaf < leaves; ++leaf) {
+        const int64_t begin = std::exchange(before, before + count(rank, expert, leaf));
+        all[rank * leaves + leaf].push_back({begin, before});
+      }
+  for (size_t rank = 0; rank < ranks; ++rank)
+    for (size_t leaf = 0; leaf < leaves; ++leaf) {
+      std::vector<Range>& rows = all[rank * leaves + leaf];
+      if (std::ranges::all_of(rows, [](const Range& range) { return range.size() == 0; })) continue;
+      sources[rank].leaves.push_back(static_cast<int64_t>(leaf));
+      sources[rank].rows.push_back(std::move(rows));
+    }
+  return sources;
+}
+
 }  // namespace
 
-ExpertRows::ExpertRows(const at::Tensor& chosen, const Split& experts, const Communicator& group, at::Device device) {
+ExpertRows::ExpertRows(const at::Tensor& chosen, const Split& experts, const Communicator& group, at::Device device,
+                       const std::vector<int64_t>& leaf_of, int64_t leaves) {
   const auto ranks = static_cast<size_t>(group.size());
   require(experts.parts() == group.size() && experts.in_order(), [&] {
     return "ExpertRows: expected a range of experts for each of " + std::to_string(group.size()) + " ranks, got " +
@@ -77,8 +103,21 @@ ExpertRows::ExpertRows(const at::Tensor& chosen, const Split& experts, const Com
     routes->row = routes->top_k == 1 ? routes->order : routes->order.floor_divide(routes->top_k);
   }
   // What each rank sends to each expert here, rank by rank.
-  std::vector<int64_t> from_each = ranks == 1 ? routes->sent : exchange_counts(routes->sent, experts.sizes(), group);
+  const auto from_all = [&](const std::vector<int64_t>& sent, int64_t each) {
+    std::vector<int64_t> numbers = experts.sizes();
+    for (int64_t& number : numbers) number *= each;
+    return ranks == 1 ? sent : exchange_counts(sent, numbers, group);
+  };
+  std::vector<int64_t> from_each = from_all(routes->sent, 1);
   const auto here = static_cast<size_t>(experts.size(group.rank()));
+  routes->in_order = FixedOrder::current() != nullptr;
+  if (!leaf_of.empty() || leaves > 1) {
+    std::vector<int64_t> by_leaf(routes->sent.size() * static_cast<size_t>(leaves));
+    for (size_t pair = 0; pair < expert_of.size(); ++pair)
+      ++by_leaf[static_cast<size_t>(expert_of[pair] * leaves + leaf_of[pair / static_cast<size_t>(routes->top_k)])];
+    routes->sources = std::make_shared<const std::vector<fixed::RowsOfSource>>(
+        rows_of_sources(from_all(by_leaf, leaves), ranks, here, static_cast<size_t>(leaves)));
+  }
   if (assumed && assumed->alone())
     for (size_t i = 0; i < from_each.size(); ++i)
       from_each[i] = routes->sent[static_cast<size_t>(experts.offset(group.rank())) + i % here];
@@ -106,14 +145,15 @@ ExpertRows::ExpertRows(const at::Tensor& chosen, const Split& experts, const Com
 at::Tensor ExpertRows::to_experts(const at::Tensor& x) const {
   at::Tensor sorted = x;
   if (routes_->order.defined())
-    sorted =
-        apply({.forward = [routes = routes_](const at::Tensor& t) { return t.index_select(0, routes->row); },
-               .adjoint =
-                   [routes = routes_](const at::Tensor& t) {
-                     const at::Tensor pairs = t.index_select(0, routes->inverse);
-                     return routes->top_k == 1 ? pairs : pairs.view({routes->rows, routes->top_k, t.size(1)}).sum(1);
-                   }},
-              x);
+    sorted = apply({.forward = [routes = routes_](const at::Tensor& t) { return t.index_select(0, routes->row); },
+                    .adjoint =
+                        [routes = routes_](const at::Tensor& t) {
+                          const at::Tensor pairs = t.index_select(0, routes->inverse);
+                          if (routes->top_k == 1) return pairs;
+                          const at::Tensor choices = pairs.view({routes->rows, routes->top_k, t.size(1)});
+                          return routes->in_order ? fixed::sum_of_choices(choices) : choices.sum(1);
+                        }},
+                   x);
   if (routes_->group.size() == 1) return sorted;
   const at::Tensor came = all_to_all(sorted, routes_->to, routes_->from, routes_->group);
   if (routes_->by_expert.empty()) return came;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "adjoin/comm/communicator.hpp"
+#include "adjoin/nn/fixed/grouped.hpp"
 #include "adjoin/partition/split.hpp"
 
 namespace adjoin::nn {
@@ -19,10 +20,12 @@ class ExpertRows {
  public:
   /// `chosen`: [rows, top_k] int64, the experts of each row here, all different; `experts`: which experts each rank of the
   /// group has, in rank order; `device`: where the rows are. The host counts what was chosen, and waits where that is on a device.
-  /// Cost:   one number for each expert, sent to its rank
+  /// `leaf_of`: the number of the leaf of each row, of so many `leaves`, where sums have a fixed order.
+  /// Cost:   one number for each expert, and leaf, sent to its rank
   /// Throws: InvalidArgument unless each rank of the group has one range of experts, in order, and for a chosen expert that is
   ///         in none of these
-  ExpertRows(const at::Tensor& chosen, const Split& experts, const Communicator& group, at::Device device = at::kCPU);
+  ExpertRows(const at::Tensor& chosen, const Split& experts, const Communicator& group, at::Device device = at::kCPU,
+             const std::vector<int64_t>& leaf_of = {}, int64_t leaves = 1);
 
   /// Shape:   [rows, features] -> the rows of each expert of this rank, expert by expert
   /// Kinds:   split -> split in another way
@@ -35,6 +38,8 @@ class ExpertRows {
 
   /// For each expert of this rank, how many rows it received; for all experts, how many rows this rank sent to them.
   const std::vector<int64_t>& received() const { return routes_->received; }
+  /// The same with the leaves of each rank's rows, where there are any.
+  fixed::GroupedRows grouped() const { return {routes_->received, routes_->sources}; }
   const std::vector<int64_t>& sent() const { return routes_->sent; }
 
  private:
@@ -47,6 +52,8 @@ class ExpertRows {
     std::vector<int64_t> to, from;       // number of pairs, for each rank
     std::vector<Range> by_expert, back;  // of received pairs: the range of each expert and rank, by expert; and back
     Communicator group;
+    bool in_order = false;
+    std::shared_ptr<const std::vector<fixed::RowsOfSource>> sources = {};
   };
   std::shared_ptr<const Routes> routes_;
 };

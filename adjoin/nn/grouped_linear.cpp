@@ -99,7 +99,7 @@ Layout layout_of(const GroupedLinearOptions& o, const Grid& grid, const std::str
   if (!o.groups_axis.empty()) of_rows.push_back(o.groups_axis);
   const Split groups = Split::balanced(o.groups, o.groups_axis.empty() ? 1 : shape.axis_size(o.groups_axis), 0);
   const int64_t features = o.cut == Cut::inputs ? o.in_features : o.out_features;
-  const Split split = o.split ? *o.split : Split::balanced(features, shape.axis_size(axis), 0);
+  const Split split = o.split ? o.split(shape.axis_size(axis)) : Split::balanced(features, shape.axis_size(axis), 0);
   require(split.size() == features && (o.cut == Cut::none || split.parts() == shape.axis_size(axis)), [&] {
     return "GroupedLinear: expected a split of " + std::to_string(features) + " features into " +
            std::to_string(shape.axis_size(axis)) + " parts, got " + split.to_string();
@@ -131,7 +131,8 @@ at::Tensor grouped_product(const at::Tensor& x, const at::Tensor& weight, const 
   return GroupedProduct::apply(as_in_product(x), weight, rows_of);
 }
 
-GroupedLinearImpl::GroupedLinearImpl(const GroupedLinearOptions& o, const Grid& grid, const std::string& axis) {
+GroupedLinearImpl::GroupedLinearImpl(const GroupedLinearOptions& o, const Grid& grid, const std::string& axis)
+    : split_(o.split) {
   require(o.groups >= 1 && o.in_features >= 1 && o.out_features >= 1, [&] {
     return "GroupedLinear: expected at least 1 group, 1 feature in and 1 feature out, got " + std::to_string(o.groups) +
            ", " + std::to_string(o.in_features) + " and " + std::to_string(o.out_features);
@@ -145,6 +146,17 @@ GroupedLinearImpl::GroupedLinearImpl(const GroupedLinearOptions& o, const Grid& 
       matrices.insert(matrices.end(), o.matrices.begin(), o.matrices.end());
   weight_ = register_piece("weight", {layout_of(o, grid, axis), grid, Initial::normal(deviation), std::move(matrices)},
                            o.tensor);
+  using Cut = ParallelLinearOptions::Cut;
+  if (o.cut == Cut::none || !split_) return;
+  cut_.group = grid.axis(axis);
+  cut_.in = o.cut == Cut::outputs ? fixed::CutFeatures::In::backward : fixed::CutFeatures::In::forward;
+}
+
+at::Tensor GroupedLinearImpl::forward(const at::Tensor& x, const fixed::GroupedRows& rows) {
+  const auto order = FixedOrder::current();
+  if (!order) return grouped_product(x, weight_, rows.of_group);
+  cut_.divide(*order, split_, "features of experts");
+  return fixed::grouped(order, as_in_product(x), weight_, rows, cut_);
 }
 
 }  // namespace adjoin::nn

@@ -2,10 +2,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "adjoin/nn/fixed/grouped.hpp"
 #include "adjoin/nn/linear.hpp"
 #include "adjoin/nn/parameter.hpp"
 
@@ -25,26 +27,26 @@ at::Tensor grouped_product(const at::Tensor& x, const at::Tensor& weight, const 
 struct GroupedLinearOptions {
   int64_t groups = 1, in_features = 0, out_features = 0;
   ParallelLinearOptions::Cut cut = ParallelLinearOptions::Cut::none;
-  std::optional<Split> split = {};       ///< how the cut features are split; default balanced
-  std::vector<int64_t> matrices = {};    ///< Parameter::matrices of each group; default one matrix
+  std::function<Split(int parts)> split = {};  ///< how the cut features are split, as in ParallelLinearOptions
+  std::vector<int64_t> matrices = {};          ///< Parameter::matrices of each group; default one matrix
   std::string groups_axis = {};          ///< the axis over which the groups are split in balanced parts; "": not split
   std::optional<double> deviation = {};  ///< of the initial weights, as in ParallelLinear
   at::TensorOptions tensor = at::kFloat;
 };
 
 /// The module of grouped_product, with a weight [groups * out, in]: whole groups are split over one axis of a grid, and the
-/// features of each are cut over another, as in ParallelLinear. It moves nothing.
+/// features of each are cut over another, as in ParallelLinear. It moves nothing, but in a fixed order, where it adds up what
+/// is cut.
 class GroupedLinearImpl : public ShardedModule {
  public:
   /// Throws: InvalidArgument for sizes below 1, or a split that does not fit
   GroupedLinearImpl(const GroupedLinearOptions& options, const Grid& grid, const std::string& axis);
-  /// `rows_of`: the rows of each group here
-  at::Tensor forward(const at::Tensor& x, const std::vector<int64_t>& rows_of) {
-    return grouped_product(x, weight_, rows_of);
-  }
+  at::Tensor forward(const at::Tensor& x, const fixed::GroupedRows& rows);
 
  private:
   at::Tensor weight_;
+  std::function<Split(int parts)> split_;
+  fixed::CutFeatures cut_;
 };
 TORCH_MODULE(GroupedLinear);
 

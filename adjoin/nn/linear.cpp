@@ -239,16 +239,15 @@ ParallelLinearImpl::ParallelLinearImpl(ParallelLinearOptions options, const Grid
 }
 
 at::Tensor ParallelLinearImpl::forward(const at::Tensor& x, const LocalRows& rows) {
-  if (const auto order = FixedOrder::current()) {
-    require(!options_.split_rows,
-            "the same bits in every layout: rows that are split between layers are not supported");
-    cut_.divide(*order, options_.split, "features");
-    return fixed::linear(order, as_in_product(x), weight_, bias_, cut_);
-  }
-  if (options_.cut == Cut::none) return linear_product(x, weight_, bias_);
   const bool is_column = options_.cut == Cut::outputs;
   std::optional<Split> split;
-  if (options_.split_rows) split = Split::balanced(is_column ? rows.size() : x.size(0), group_.size(), 0);
+  if (options_.split_rows && options_.cut != Cut::none)
+    split = rows_of_ranks(is_column ? rows.size() : x.size(0), group_.size());
+  if (const auto order = FixedOrder::current()) {
+    cut_.divide(*order, options_.split, "features");
+    return fixed::linear(order, as_in_product(x), weight_, bias_, cut_, split);
+  }
+  if (options_.cut == Cut::none) return linear_product(x, weight_, bias_);
   return (is_column ? column_parallel_linear : row_parallel_linear)(x, weight_, bias_, group_, split);
 }
 

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/fixed_order.hpp"
 #include "adjoin/movement/forward_mode.hpp"
 #include "adjoin/movement/mappings.hpp"
 #include "adjoin/nn/linear.hpp"
@@ -70,6 +71,10 @@ struct Scores : torch::autograd::Function<Scores> {
     return {of_x, of_wide.to(weight.scalar_type())};
   }
 };
+
+at::Tensor probabilities(const at::Tensor& scores) {
+  return FixedOrder::current() ? fixed::softmax_of_rows(scores) : at::softmax(scores, 1);
+}
 
 /// A linear layer whose module only holds the weight.
 class RouterImpl : public ShardedModule {
@@ -125,11 +130,16 @@ MixtureOfExpertsImpl::MixtureOfExpertsImpl(MixtureOfExpertsOptions options, cons
   options_ = checked(std::move(options), experts_.size());
   const auto router = register_module("router", std::make_shared<RouterImpl>(options_, grid, axis));
   router_ = router->weight;
-  const Split hidden = Split::balanced(options_.hidden_features, features_.size(), 0);
-  const Split made = options_.activation == Activation::swiglu ? stacked({hidden, hidden}) : hidden;
+  const auto hidden = [features = options_.hidden_features](int parts) {
+    return fixed::cut_features(features, parts, 0);
+  };
+  const auto made = [hidden, is_swiglu = options_.activation == Activation::swiglu](int parts) {
+    return is_swiglu ? stacked({hidden(parts), hidden(parts)}) : hidden(parts);
+  };
+  const int64_t of_made = made(1).size();
   using Cut = ParallelLinearOptions::Cut;
-  const auto linear = [&](const char* name, Cut cut, int64_t in, int64_t out, const Split& split,
-                          std::vector<int64_t> matrices) {
+  const auto linear = [&](const char* name, Cut cut, int64_t in, int64_t out,
+                          const std::function<Split(int parts)>& split, std::vector<int64_t> matrices) {
     return register_module(name, GroupedLinear(GroupedLinearOptions{.groups = options_.experts,
                                                                     .in_features = in,
                                                                     .out_features = out,
@@ -141,25 +151,40 @@ MixtureOfExpertsImpl::MixtureOfExpertsImpl(MixtureOfExpertsOptions options, cons
                                                                     .tensor = options_.tensor},
                                                grid, axis));
   };
-  column_ = linear("column", Cut::outputs, options_.features, made.size(), made,
-                   matrices_of(made.size(), options_.activation));
+  column_ = linear("column", Cut::outputs, options_.features, of_made, made, matrices_of(of_made, options_.activation));
   row_ = linear("row", Cut::inputs, options_.hidden_features, options_.features, hidden, {options_.features});
 }
 
 at::Tensor MixtureOfExpertsImpl::forward(const at::Tensor& x, const ForwardPass& pass) {
   std::optional<Split> split;
-  if (options_.split_rows) split = Split::balanced(pass.rows.size(), features_.size(), 0);
-  // Each tensor-parallel rank has its own features of the experts of all these rows, so its results are summands.
+  if (options_.split_rows) split = rows_of_ranks(pass.rows.size(), features_.size());
+  // Each tensor-parallel rank has its own features of the experts of all these rows, so its results are summands; in a fixed order
+  // the experts' products add them up.
+  const auto order = FixedOrder::current();
   const auto for_own_features = [&](const at::Tensor& t) {
+    if (order) return split ? gather_from(t, features_, *split) : t;
     return split ? all_gather(t, features_, *split) : copy_to(t, features_);
   };
   const auto [rows, gates, chosen] = route(x, pass, split);
-  const ExpertRows way(chosen, split_experts_, experts_, x.device());
-  const at::Tensor made = column_(way.to_experts(for_own_features(as_in_product(rows))), way.received());
-  at::Tensor y = way.from_experts(row_(activated(made, options_.activation), way.received()));
+  const bool has_lanes = order && order->gradients;
+  const ExpertRows way(chosen, split_experts_, experts_, x.device(),
+                       has_lanes ? order->leaf_of_tokens() : std::vector<int64_t>(),
+                       has_lanes ? order->numbers.lanes * order->numbers.leaves : 1);
+  const at::Tensor made = column_(way.to_experts(for_own_features(as_in_product(rows))), way.grouped());
+  at::Tensor y = way.from_experts(row_(activated(made, options_.activation), way.grouped()));
   if (gates.defined()) y = y * for_own_features(gates).to(y.scalar_type()).unsqueeze(2);
+  if (order) {
+    const at::Tensor sum = fixed::sum_of_choices(y);
+    return split ? scatter_to(sum, features_, *split) : sum;
+  }
   const at::Tensor summand = options_.top_k == 1 ? y.squeeze(1) : y.sum(1);
   return split ? reduce_scatter(summand, features_, *split) : reduce_from(summand, features_);
+}
+
+at::Tensor MixtureOfExpertsImpl::scores_of(const at::Tensor& x, const std::optional<Split>& split) const {
+  const auto order = FixedOrder::current();
+  if (!order) return Scores::apply(x, router_);
+  return fixed::linear(order, x.to(at::kFloat), router_, {}, {.group = features_}, split);
 }
 
 MixtureOfExpertsImpl::Routing MixtureOfExpertsImpl::route(const at::Tensor& x, const ForwardPass& pass,
@@ -169,9 +194,12 @@ MixtureOfExpertsImpl::Routing MixtureOfExpertsImpl::route(const at::Tensor& x, c
   // any size, so ties stay ties.
   const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
   for (const at::Tensor* t : {&x, &router_}) refuse_tangent("MixtureOfExperts", *t);
-  const at::Tensor scores = Scores::apply(x, router_);
-  const at::Tensor largest = x.detach().norm(2, 1, true) * router_.detach().norm(2, 1).max();
-  const at::Tensor compared = (scores.detach() + largest).to(at::kFloat);
+  const at::Tensor scores = scores_of(x, split);
+  at::Tensor compared = scores.detach();  // in a fixed order equal scores have the same bits
+  if (!FixedOrder::current()) {
+    const at::Tensor largest = x.detach().norm(2, 1, true) * router_.detach().norm(2, 1).max();
+    compared = (compared + largest).to(at::kFloat);
+  }
   at::Tensor mine =
       std::get<1>(compared.sort(/*stable=*/true, /*dim=*/1, /*descending=*/true)).narrow(1, 0, options_.top_k);
   // The host counts rows, and waits for a device here.
@@ -183,9 +211,9 @@ MixtureOfExpertsImpl::Routing MixtureOfExpertsImpl::route(const at::Tensor& x, c
                .to(x.device());
   at::Tensor gates;
   if (!options_.normalises_gates)
-    gates = at::softmax(scores, 1).gather(1, mine).to(router_.scalar_type());
+    gates = probabilities(scores).gather(1, mine).to(router_.scalar_type());
   else if (options_.top_k > 1)
-    gates = at::softmax(scores.gather(1, mine), 1).to(router_.scalar_type());
+    gates = probabilities(scores.gather(1, mine)).to(router_.scalar_type());
   if (counting && features_.rank() == 0) {
     const at::Tensor rows = at::bincount(chosen.flatten(), {}, options_.experts);
     counting->rows.resize(static_cast<size_t>(options_.experts));
@@ -198,7 +226,7 @@ MixtureOfExpertsImpl::Routing MixtureOfExpertsImpl::route(const at::Tensor& x, c
 
 at::Tensor MixtureOfExpertsImpl::own_losses(const at::Tensor& scores, const at::Tensor& chosen,
                                             const ForwardPass& pass) const {
-  const LocalRows here = options_.split_rows ? pass.rows.part(features_.size(), features_.rank()) : pass.rows;
+  const LocalRows here = options_.split_rows ? rows_of_rank(pass.rows, features_) : pass.rows;
   const int64_t experts = options_.experts, rows = scores.size(0);
   const at::Tensor lengths =
       (pass.rows ? at::tensor(pass.rows.all().lengths(), at::kLong) : at::ones({rows}, at::kLong))
@@ -212,10 +240,14 @@ at::Tensor MixtureOfExpertsImpl::own_losses(const at::Tensor& scores, const at::
   const at::Tensor of_row = pass.step.loss_share_is_per_token
                                 ? at::ones({rows}, scores.options().requires_grad(false)) * pass.step.loss_share
                                 : (pass.step.loss_share / lengths.index_select(0, samples)).to(scores.device());
+  const auto sum_over_rows = [](const at::Tensor& losses) {
+    constexpr int kBits = 40;  // they are below 2^13
+    return FixedOrder::current() ? fixed::sum_of_losses(losses, kBits) : losses.sum();
+  };
   const at::Tensor balance =
-      ((at::softmax(scores, 1) * parts.index_select(0, samples.to(scores.device()))).sum(1) * of_row).sum() *
+      sum_over_rows((probabilities(scores) * parts.index_select(0, samples.to(scores.device()))).sum(1) * of_row) *
       static_cast<double>(experts);
-  const at::Tensor z = (at::logsumexp(scores, {1}).square() * of_row).sum();
+  const at::Tensor z = sum_over_rows(at::logsumexp(scores, {1}).square() * of_row);
   if (counting && (options_.split_rows || features_.rank() == 0)) {
     counting->balance += balance.item<double>();
     counting->z += z.item<double>();

@@ -83,6 +83,7 @@ class MixtureOfExpertsImpl : public torch::nn::Module {
     at::Tensor gates;   ///< of those rows [rows, top_k]; undefined where all are 1
     at::Tensor chosen;  ///< the experts of all rows of the pass here [rows, top_k]
   };
+  at::Tensor scores_of(const at::Tensor& x, const std::optional<Split>& split) const;
   Routing route(const at::Tensor& x, const ForwardPass& pass, const std::optional<Split>& split) const;
   /// The losses that are added to the loss of the step.
   at::Tensor own_losses(const at::Tensor& scores, const at::Tensor& chosen, const ForwardPass& pass) const;

@@ -10,7 +10,7 @@
 namespace adjoin::nn {
 
 ReplicatedNormImpl::ReplicatedNormImpl(NormOptions options, const Grid& grid, const std::string& axis)
-    : options_(std::move(options)) {
+    : options_(std::move(options)), of_rows_(options_.split_rows ? grid.axis(axis) : Communicator()) {
   const Layout layout =
       options_.split_rows ? copied_on(grid.shape(), {options_.features}) : cut_along(grid, axis, {options_.features});
   weight_ = register_piece("weight", {layout, grid, Initial::ones()}, options_.tensor);
@@ -24,7 +24,7 @@ at::Tensor ReplicatedNormImpl::forward(const at::Tensor& x) {
     const bool is_rms = options_.kind == NormOptions::Kind::rms;
     const at::Tensor normed = is_rms ? at::rms_norm(x, {features}, {}, options_.epsilon)
                                      : at::layer_norm(x, {features}, {}, {}, options_.epsilon);
-    return fixed::scaled(order, normed, weight_, bias_);
+    return fixed::scaled(order, normed, weight_, bias_, of_rows_);
   }
   if (options_.kind == NormOptions::Kind::rms) return at::rms_norm(x, {features}, weight_, options_.epsilon);
   return at::layer_norm(x, {features}, weight_, bias_, options_.epsilon);

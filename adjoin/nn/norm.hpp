@@ -29,6 +29,7 @@ class ReplicatedNormImpl : public ShardedModule {
 
  private:
   NormOptions options_;
+  Communicator of_rows_;  // whose ranks have some rows each
   at::Tensor weight_, bias_;
 };
 TORCH_MODULE(ReplicatedNorm);

@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -29,13 +30,14 @@ class BucketSum::Lanes {
   Lanes(HeldLanes held, const Bucket& bucket, const std::vector<Member>& members)
       : lanes_(std::move(held)), bucket_(bucket), members_(members) {}
 
+  /// Undefined where no layer adds to lanes of a member: where its gradient is, if it is a shard, is `.grad`.
   at::Tensor sum() {
     if (held_.empty()) learn_uses();
     std::vector<at::Tensor> nodes;
     for (const Range& range : held_[static_cast<size_t>(bucket_.copies().rank())])
       for (const Range& node : tree_.nodes_of(range)) nodes.push_back(packed(node));
     const at::TensorOptions options = members_[0].parameter.options().requires_grad(false);
-    if (tree_.parts == 0) return at::zeros({bucket_.size_here()}, options);
+    if (tree_.parts == 0) return {};
     if (!bucket_.is_cut())
       return all_reduce_nodes(nodes, tree_, held_, bucket_.copies(), {bucket_.size_here()}, options);
     return reduce_scatter_nodes(nodes, tree_, held_, bucket_.sizes(), bucket_.copies(), options);
@@ -46,7 +48,10 @@ class BucketSum::Lanes {
 
   /// Each rank's lanes and uses. Where some rank uses a weight in two ways, or two ranks do so, each way is a half of the tree.
   void learn_uses() {
-    std::vector<int64_t> mine{lanes_.held.begin, lanes_.held.end};
+    const bool is_of_experts = std::ranges::any_of(
+        members_, [&](const Member& member) { return lanes_.gradients->has_sources(member.parameter); });
+    const Range lanes = is_of_experts ? lanes_.of_sources : lanes_.held;
+    std::vector<int64_t> mine{lanes.begin, lanes.end};
     for (const Member& member : members_) {
       mine.push_back(0);
       for (const WeightUse use : kUses)
@@ -62,13 +67,20 @@ class BucketSum::Lanes {
       for (size_t i = 0; i < members_.size(); ++i) any |= uses_[i] |= of_rank(rank)[2 + i];
     two_uses_ = std::ranges::count(uses_, 3) > 0;
     tree_ = {any == 0 ? 0 : two_uses_ ? 2 * lanes_.lanes : lanes_.lanes};
+    std::set<int64_t> seen;
     for (size_t rank = 0; rank < ranks; ++rank) {
       const Range range{of_rank(rank)[0], of_rank(rank)[1]};
       int64_t used = 0;
       for (const int64_t use : of_rank(rank).subspan(2)) used |= use;
       std::vector<Range>& held = held_.emplace_back();
-      if (!two_uses_ || (used & 1) != 0) held.push_back(range);
-      if (two_uses_ && (used & 2) != 0) held.push_back({lanes_.lanes + range.begin, lanes_.lanes + range.end});
+      // Of ranks that have equal gradients the first sends them: of a norm each rank of tensor parallelism has all, though it has
+      // some rows only.
+      const auto hold = [&](bool uses, int64_t before) {
+        if (uses && seen.insert(before + range.begin).second)
+          held.push_back({before + range.begin, before + range.end});
+      };
+      hold(two_uses_ ? (used & 1) != 0 : used != 0, 0);
+      hold(two_uses_ && (used & 2) != 0, lanes_.lanes);
     }
   }
 
@@ -149,7 +161,8 @@ void BucketSum::sum() {
   is_begun_ = true;
   if (lanes_) {
     sum_ = lanes_->sum();
-    return;
+    if (sum_.defined() && bucket_.copies().size() == 1 && has_gradients()) sum_.add_(pack_gradients());
+    if (sum_.defined()) return;
   }
   packed_ = pack_gradients();
   const Communicator& copies = bucket_.copies();

@@ -33,7 +33,8 @@ class BucketSum : NotCopied {
   };
   /// `whole` are the module's parameters; the bucket was made from their reals (reals_of).
   /// Throws: InvalidArgument for a parameter whose gradients another object sums within backward
-  /// `lanes`: where the gradients are, whose sum then has the same bits in every layout; asked only.
+  /// `lanes`: where the gradients are, whose sum then has the same bits in every layout; asked only. Of parameters without copies
+  /// also `.grad`.
   BucketSum(const std::vector<nn::Parameter>& whole, Bucket bucket, When when, std::optional<HeldLanes> lanes = {});
   ~BucketSum();
 
@@ -46,8 +47,8 @@ class BucketSum : NotCopied {
   /// Finishes the sum of all that was added since the last call, and returns it, flat; with each_time zeros where nothing was
   /// added. Then all gradients are undefined.
   at::Tensor take();
-  /// Whether there is a sum since the last `take`, with each_time.
-  bool has() const { return sum_.defined() || running_; }
+  /// Whether there is a sum since the last `take`, with each_time, or may be one in lanes.
+  bool has() const { return sum_.defined() || running_ || lanes_; }
   /// The bytes of that sum, which is finished first.
   int64_t bytes() {
     finish();

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/nn/fixed/product.hpp"
 
 namespace adjoin::parallel {
 namespace {
@@ -26,6 +27,7 @@ int64_t scratch_of(int64_t rows, int64_t columns) {
 }
 
 /// Brings all singular values of a matrix near 1, by X <- a X + (b S + c S^2) X with S = X X^T, and multiplies it by the scale.
+template <bool in_order>
 void make_orthogonal(const at::Tensor& matrix, const at::Tensor& scratch) {
   const int64_t rows = matrix.size(0), columns = matrix.size(1);
   const int64_t smaller = std::min(rows, columns), larger = std::max(rows, columns);
@@ -40,6 +42,12 @@ void make_orthogonal(const at::Tensor& matrix, const at::Tensor& scratch) {
   const double norm = at::linalg_vector_norm(matrix).item<double>();
   x.copy_(wide).mul_(1 / (norm + kLeastNorm));
   for (int step = 0; step < kSteps; ++step) {
+    if (in_order) {
+      square = nn::fixed::product(x, x.t());
+      factor = nn::fixed::product(square, square).mul_(kC).add_(square, kB);
+      x = nn::fixed::product(factor, x).add_(x, kA);
+      continue;
+    }
     at::mm_out(square, x, x.t());
     at::addmm_out(factor, square, square, square, kB, kC);
     at::addmm_out(next, x, factor, x, kA, 1);
@@ -66,7 +74,7 @@ Rule muon(MuonOptions options) {
                                       piece.moments[0].mul_(momentum).add_(piece.gradient);
                                       piece.gradient.add_(piece.moments[0], momentum);
                                     },
-                                .solve = make_orthogonal,
+                                .solve = options.in_order ? make_orthogonal<true> : make_orthogonal<false>,
                                 .scratch = scratch_of,
                                 .type = options.type,
                                 .cost = cost_of,

@@ -12,6 +12,7 @@ struct MuonOptions {
   double momentum = 0.95;
   std::optional<at::ScalarType> type = {};  ///< of the matrices while they are made orthogonal; by default the weight's
   AdamWOptions others = {};                 ///< for parameters that are no matrices
+  bool in_order = false;  ///< products have the same bits for any number of threads (nn/fixed); float32 and bfloat16
 };
 
 /// Muon: a matrix (nn::Parameter::matrices) moves by its Nesterov momentum, made nearly orthogonal by five steps of

@@ -109,14 +109,14 @@ WeightShards::WeightShards(std::vector<nn::Parameter> whole, Kept kept) : parame
       tables_.push_back(std::make_unique<Table>(uncut, parameter));
       continue;
     }
-    Weight& weight = weights_.emplace_back(Weight{tensor, parameter.tensor, bucket});
+    Weight& weight = weights_.emplace_back(Weight{uncut, parameter.tensor, bucket});
     if (is_trained(uncut))
       weight.gradient = std::make_unique<BucketSum>(std::vector{uncut}, bucket, BucketSum::When::each_time);
   }
 }
 
 void WeightShards::give_all_memory() {
-  for (const Weight& weight : weights_) give_memory(weight.whole);  // of all of them, even where a gather fails
+  for (const Weight& weight : weights_) give_memory(weight.uncut.tensor);  // of all of them, even where a gather fails
 }
 
 void WeightShards::gather() {
@@ -125,7 +125,7 @@ void WeightShards::gather() {
   if (before == Now::cut) give_all_memory();
   for (Weight& weight : weights_) {
     if (before == Now::cut)
-      weight.bucket.copies().all_gather(buffer(weight.shard), buffer(weight.whole), weight.bucket.sizes());
+      weight.bucket.copies().all_gather(buffer(weight.shard), buffer(weight.uncut.tensor), weight.bucket.sizes());
     else if (weight.is_gathered_by)
       std::exchange(weight.is_gathered_by, nullptr)->wait();
   }
@@ -137,15 +137,15 @@ void WeightShards::begin_gather() {
   now_ = Now::begun;
   give_all_memory();
   for (Weight& weight : weights_)
-    weight.is_gathered_by =
-        weight.bucket.copies().begin().all_gather(buffer(weight.shard), buffer(weight.whole), weight.bucket.sizes());
+    weight.is_gathered_by = weight.bucket.copies().begin().all_gather(buffer(weight.shard), buffer(weight.uncut.tensor),
+                                                                      weight.bucket.sizes());
 }
 
 int64_t WeightShards::bytes_ahead() const {
   const auto overlaps = [](const Weight& weight) { return weight.bucket.copies().backend()->overlaps(); };
   int64_t bytes = 0;
   if (std::ranges::any_of(weights_, overlaps))
-    for (const Weight& weight : weights_) bytes += static_cast<int64_t>(weight.whole.nbytes());
+    for (const Weight& weight : weights_) bytes += static_cast<int64_t>(weight.uncut.tensor.nbytes());
   return bytes;
 }
 
@@ -153,11 +153,11 @@ void WeightShards::release() {
   if (now_ == Now::cut) return;
   gather();  // where it was begun and nothing has used it
   now_ = Now::cut;
-  for (const Weight& weight : weights_) take_memory(weight.whole, kAdvice);
+  for (const Weight& weight : weights_) take_memory(weight.uncut.tensor, kAdvice);
 }
 
 bool WeightShards::holds(const at::Tensor& tensor) const {
-  return std::ranges::any_of(weights_, [&](const Weight& weight) { return weight.whole.is_alias_of(tensor); });
+  return std::ranges::any_of(weights_, [&](const Weight& weight) { return weight.uncut.tensor.is_alias_of(tensor); });
 }
 
 void WeightShards::take_gradients() {
@@ -170,6 +170,15 @@ void WeightShards::take_gradients() {
     gradient = gradient.defined() ? gradient.add_(sum) : sum;
   }
   for (const auto& table : tables_) table->take_gradient();
+}
+
+void WeightShards::sum_lanes(const HeldLanes& lanes) {
+  for (Weight& weight : weights_)
+    if (weight.gradient) {
+      weight.gradient.reset();  // with its hook
+      weight.gradient =
+          std::make_unique<BucketSum>(std::vector{weight.uncut}, weight.bucket, BucketSum::When::asked, lanes);
+    }
 }
 
 void WeightShards::leave_gradients() {

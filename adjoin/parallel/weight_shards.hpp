@@ -57,7 +57,9 @@ class WeightShards {
   /// Whether a tensor is one of the whole tensors, or a view of one.
   bool holds(const at::Tensor& tensor) const;
 
-  /// A collective, for tables: adds the sums that backward has left to `.grad` of the shards; where it has left none, `.grad` does
+  /// From now on layers add gradients to lanes (FixedOrder), which take_gradients sums.
+  void sum_lanes(const HeldLanes& lanes);
+  /// A collective, for tables and lanes: adds the sums that backward has left to `.grad` of the shards; where it has left none, `.grad` does
   /// not change.
   void take_gradients();
   /// The bytes of these sums.
@@ -68,7 +70,8 @@ class WeightShards {
 
  private:
   struct Weight {
-    at::Tensor whole, shard;
+    nn::Parameter uncut;
+    at::Tensor shard;
     Bucket bucket;
     std::unique_ptr<BucketSum> gradient = {};  // none where the weight is not trained
     std::unique_ptr<Pending> is_gathered_by{};

@@ -25,11 +25,10 @@ int64_t LocalRows::size() const {
   return part_ ? part_->size() : of_worker;
 }
 
-LocalRows LocalRows::part(int ranks, int rank) const {
-  const Split split = Split::balanced(size(), ranks, 0);
-  const int64_t begin = (part_ ? part_->begin : 0) + split.offset(rank);
+LocalRows LocalRows::part(Range some) const {
+  const int64_t before = part_ ? part_->begin : 0;
   LocalRows part = *this;
-  part.part_ = Range{begin, begin + split.size(rank)};
+  part.part_ = Range{before + some.begin, before + some.end};
   return part;
 }
 

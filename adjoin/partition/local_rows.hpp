@@ -22,8 +22,8 @@ class LocalRows {
   const Rows& all() const;
   int index() const { return index_; }
   int64_t size() const;
-  /// The balanced part of these rows for rank `rank` of `ranks`.
-  LocalRows part(int ranks, int rank) const;
+  /// Some of these rows.
+  LocalRows part(Range some) const;
 
   /// The sample and token of each of the `count` rows on this rank; computed once for all callers.
   /// Throws: InvalidArgument where there is another number of rows

@@ -6,6 +6,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
+#include "adjoin/movement/fixed_order.hpp"
 
 namespace adjoin::train {
 namespace {
@@ -71,6 +72,14 @@ std::optional<SameBits> same_bits(const C& c) {
   return numbers;
 }
 
+std::shared_ptr<const FixedOrder> order_of(const Configuration& c) {
+  const std::optional<SameBits> numbers = same_bits(c);
+  if (!numbers) return nullptr;
+  const auto order = std::make_shared<FixedOrder>();
+  order->numbers = *numbers;
+  return order;
+}
+
 void check_same_bits(const C& c) {
   const std::optional<SameBits> numbers = same_bits(c);
   if (!numbers) return;
@@ -83,13 +92,7 @@ void check_same_bits(const C& c) {
         "products keep their bits in fp32 and bf16 alone");
   check(c.device == "cpu", "--device " + c.device, "kernels were tried on CPUs alone");
   check(c.cp == 1, "--cp " + std::to_string(c.cp), "not supported yet");
-  check(c.experts.count == 1, "--experts " + std::to_string(c.experts.count), "not supported yet");
-  check(!c.sp, "--sp", "not supported yet");
-  check(c.zero < 3, "--zero 3", "not supported yet");
   check(!c.halves, "--halves", "both halves would add to one lane at once");
-  check(c.optimizer != OptimizerRule::muon, "--optimizer muon", "its products are not those of whole pieces");
-  check(c.attention_dropout == 0, "--attention-dropout", "not supported yet");
-  check(c.class_weights.empty(), "--class-weights", "not supported yet");
   check(!c.pipeline.ends_with(".csv"), "--pipeline " + c.pipeline, "its order of micro-batches is not known");
   check(c.tp <= numbers->features, "--tp " + std::to_string(c.tp),
         "more ranks than parts of features; features=" + std::to_string(c.tp) + " or more allows it");

@@ -1,16 +1,25 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "adjoin/partition/sum_tree.hpp"
 #include "adjoin/task/configuration.hpp"
 
+namespace adjoin {
+struct FixedOrder;
+}
+
 namespace adjoin::train {
 
 /// How --same-bits divides sums; none without it. What it does not say follows from the batch, the sequence and the model alone.
 /// Throws: InvalidArgument for a text that is not one, and for numbers that the batch or the model does not have
 std::optional<SameBits> same_bits(const Configuration& configuration);
+
+/// The order of a pass without gradients, in which samples do not meet; null without --same-bits. For the time in which a model is
+/// made, too: each rank gets whole parts of features.
+std::shared_ptr<const FixedOrder> order_of(const Configuration& configuration);
 
 /// Throws: InvalidArgument for what --same-bits does not go with, by name
 void check_same_bits(const Configuration& configuration);

@@ -11,6 +11,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/philox.hpp"
+#include "adjoin/movement/fixed_order.hpp"
 #include "adjoin/nn/cross_entropy.hpp"
 #include "adjoin/store/messages.hpp"
 #include "adjoin/task/class_weights.hpp"
@@ -92,6 +93,9 @@ at::Tensor TextClassification::loss(const at::Tensor& scores, const MicroBatch& 
   // The mean of an evaluation is exact: the same on any layout.
   if (!batch.pass.step.training) return nn::cross_entropy(scores.to(at::kDouble), batch.target);
   const at::Tensor weights = weights_.empty() ? at::Tensor() : at::tensor(weights_, at::kDouble);
+  // Exact losses are multiplied before they are added.
+  if (weights.defined() && FixedOrder::current())
+    return nn::cross_entropy(scores, batch.target, weights * batch.loss_factor);
   return nn::cross_entropy(scores, batch.target, weights) * batch.loss_factor;
 }
 

@@ -187,6 +187,18 @@ Comparable comparable_at(const fs::path& path) {
   return Comparable::checkpoint;
 }
 
+/// Throws: InvalidArgument for two folders whose sums were divided by other numbers
+void check_same_numbers(const fs::path& first, const fs::path& second) {
+  const auto numbers_of = [](const fs::path& folder) -> std::string {
+    const Json json = Json::parse(text_or_nothing(folder / "config.json"), nullptr, /*allow_exceptions=*/false);
+    return json.is_object() ? json.value("same_bits", "off") : "off";
+  };
+  const std::string one = numbers_of(first), other = numbers_of(second);
+  require(one == other || one == "off" || other == "off", [&] {
+    return first.string() + " and " + second.string() + " are not comparable: --same-bits was " + one + " and " + other;
+  });
+}
+
 }  // namespace
 
 Comparison compare(const fs::path& first, const fs::path& second) {
@@ -199,6 +211,7 @@ Comparison compare(const fs::path& first, const fs::path& second) {
     return first.string() + " is " + text(kind) + " and " + second.string() + " is " + text(other) +
            "; expected two of a kind";
   });
+  if (kind != Comparable::file) check_same_numbers(first, second);
   if (kind == Comparable::run) return compare_runs(first, second);
   Comparison all;
   if (kind == Comparable::checkpoint)

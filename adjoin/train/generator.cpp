@@ -8,6 +8,8 @@
 #include "adjoin/base/text.hpp"
 #include "adjoin/models/generate.hpp"
 #include "adjoin/models/sampling.hpp"
+#include "adjoin/movement/fixed_order.hpp"
+#include "adjoin/task/same_bits.hpp"
 #include "adjoin/task/transformer_options.hpp"
 #include "adjoin/tensors/decoder_program.hpp"
 #include "adjoin/texts/language_modelling.hpp"
@@ -124,6 +126,7 @@ void generate(const GenerationRequest& request, const Readers& readers) {
   run_workers(configuration, [&](const Communicator& world) {
     const Grid grid(world, request.ranks.shape());
     const at::TensorOptions tensor = tensor_options(configuration, world);
+    const WithOrder with_order(order_of(configuration));
     std::optional<Trainer> trainer;
     std::optional<models::Model> model;
     if (program) {

@@ -1,15 +1,35 @@
 #include "adjoin/train/lanes.hpp"
 
 #include <numeric>
+#include <string>
 
+#include "adjoin/base/error.hpp"
+#include "adjoin/base/processes.hpp"
+#include "adjoin/comm/contract/common_cause.hpp"
+#include "adjoin/comm/values.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
+#include "adjoin/nn/fixed/kept_promises.hpp"
 #include "adjoin/task/grid_sizes.hpp"
 
 namespace adjoin::train {
 
+namespace {
+
+/// The lanes of all ranks along the experts' axis, the inner one of those of the batch.
+Range lanes_along_experts(int64_t lanes, const Grid& grid) {
+  const Communicator batch = batch_ranks(grid), experts = grid.axis("ep");
+  const int first = batch.rank() - experts.rank();
+  return {balanced_range(lanes, batch.size(), first).begin,
+          balanced_range(lanes, batch.size(), first + experts.size() - 1).end};
+}
+
+}  // namespace
+
 Lanes::Lanes(SameBits numbers, const Grid& grid, int microbatches)
     : numbers_(numbers),
       held_{std::make_shared<LaneGradients>(), numbers.lanes,
-            balanced_range(numbers.lanes, batch_ranks(grid).size(), batch_ranks(grid).rank())},
+            balanced_range(numbers.lanes, batch_ranks(grid).size(), batch_ranks(grid).rank()),
+            lanes_along_experts(numbers.lanes, grid)},
       microbatches_(microbatches) {}
 
 std::vector<Lanes::OfLane> Lanes::leaves(int64_t samples, int number) const {
@@ -20,7 +40,7 @@ std::vector<Lanes::OfLane> Lanes::leaves(int64_t samples, int number) const {
     const int64_t lane = held_.held.begin + i / each;
     const Range of_lane = balanced_range(samples, static_cast<int>(numbers_.lanes), static_cast<int>(lane));
     const Range leaf = balanced_range(of_lane.size(), each, static_cast<int>(i % each));
-    leaves.push_back({lane, {of_lane.begin + leaf.begin, of_lane.begin + leaf.end}});
+    leaves.push_back({lane, {of_lane.begin + leaf.begin, of_lane.begin + leaf.end}, lane * each + i % each});
   }
   return leaves;
 }
@@ -29,6 +49,27 @@ data::BatchPart Lanes::part(int64_t samples, int number) const {
   const std::vector<OfLane> all = leaves(samples, number);
   if (all.empty()) return {samples, 0};
   return {all.front().samples.begin, all.back().samples.end - all.front().samples.begin};
+}
+
+void check_kernels(const Communicator& world) {
+  static const std::vector<nn::fixed::KeptPromise> kernels = nn::fixed::kept_promises(0);
+  std::vector<int64_t> mine;
+  for (const auto& kernel : kernels)
+    mine.insert(mine.end(), {kernel.broken, static_cast<int64_t>(kernel.first_result)});
+  std::vector<int64_t> all(mine.size() * static_cast<size_t>(world.size()));
+  world.all_gather(buffer(mine), buffer(all), std::vector(static_cast<size_t>(world.size()), std::ssize(mine)));
+  const std::vector<std::string> hosts = texts_of_all(host_name(), world);
+  const auto on_rank = [&](size_t rank) { return "rank " + std::to_string(rank) + " on " + hosts[rank]; };
+  for (size_t rank = 0; rank < hosts.size(); ++rank)
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      const int64_t* const of_rank = &all[rank * mine.size() + 2 * i];
+      if (of_rank[0] > 0)
+        throw Common<Error>("--same-bits: " + kernels[i].kernel + " change with what is computed beside them on " +
+                            on_rank(rank) + "; adjoin doctor --same-bits says more");
+      if (of_rank[1] != all[2 * i + 1])
+        throw Common<Error>("--same-bits: " + kernels[i].kernel + " give other bits on " + on_rank(rank) + " than on " +
+                            on_rank(0) + "; expected one type of processor and one LibTorch");
+    }
 }
 
 std::shared_ptr<const FixedOrder> Lanes::order(int64_t samples, int number, const MicroBatch& batch) const {
@@ -48,17 +89,11 @@ std::shared_ptr<const FixedOrder> Lanes::order(int64_t samples, int number, cons
   const auto at = [](const std::vector<int64_t>& first, Range range) {
     return Range{first[static_cast<size_t>(range.begin)], first[static_cast<size_t>(range.end)]};
   };
-  for (const auto& [lane, range] : leaves(samples, number)) {
+  for (const auto& [lane, range, of_all] : leaves(samples, number)) {
     const Range pieces = at(first_piece, {range.begin - mine.begin, range.end - mine.begin});
     if (const Range tokens = at(first_token, pieces); tokens.size() > 0)
-      order->leaves.push_back({lane, tokens, pieces});
+      order->leaves.push_back({lane, tokens, pieces, of_all});
   }
-  return order;
-}
-
-std::shared_ptr<const FixedOrder> Lanes::of_evaluation() const {
-  const auto order = std::make_shared<FixedOrder>();
-  order->numbers = numbers_;
   return order;
 }
 

@@ -23,13 +23,12 @@ class Lanes {
   data::BatchPart part(int64_t samples, int number) const;
   /// The order of its sums.
   std::shared_ptr<const FixedOrder> order(int64_t samples, int number, const MicroBatch& batch) const;
-  /// That of a pass without backward, in which samples do not meet.
-  std::shared_ptr<const FixedOrder> of_evaluation() const;
 
  private:
   struct OfLane {
     int64_t lane;
     Range samples;
+    int64_t number;  // among all leaves
   };
   std::vector<OfLane> leaves(int64_t samples, int number) const;
 
@@ -37,5 +36,10 @@ class Lanes {
   HeldLanes held_;
   int microbatches_;
 };
+
+/// Tries this process's kernels once, for about half a second (nn::fixed::kept_promises), and compares what they give on all
+/// ranks.
+/// Throws: Error on all ranks: where one does not keep its bits in pieces, or gives others on another rank; with rank and host
+void check_kernels(const Communicator& world);
 
 }  // namespace adjoin::train

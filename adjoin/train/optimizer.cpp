@@ -15,7 +15,8 @@ parallel::Rule rule_of(const Configuration& configuration) {
       return parallel::sgd({.momentum = configuration.momentum});
     case OptimizerRule::muon: {
       const bool in_bf16 = configuration.precision == Precision::bf16;
-      return parallel::muon({.type = in_bf16 ? std::optional(at::kBFloat16) : std::nullopt});
+      return parallel::muon({.type = in_bf16 ? std::optional(at::kBFloat16) : std::nullopt,
+                             .in_order = configuration.same_bits != "off"});
     }
     default:
       return parallel::adamw();

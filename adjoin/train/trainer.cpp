@@ -42,10 +42,9 @@ std::optional<Lanes> lanes_of(const Configuration& configuration, const Grid& gr
   return Lanes(*numbers, grid, static_cast<int>(configuration.microbatches));
 }
 
-/// What `make` makes; a model whose sums have one order gives each rank whole parts of features.
 template <class Make>
-auto in_order(const std::optional<Lanes>& lanes, const Make& make) {
-  const WithOrder with_order(lanes ? lanes->of_evaluation() : nullptr);
+auto in_order(const Configuration& configuration, const Make& make) {
+  const WithOrder with_order(order_of(configuration));
   return make();
 }
 
@@ -71,14 +70,16 @@ Trainer::Trainer(const Configuration& configuration, const Task& task, const Com
       lanes_(lanes_of(configuration, grid_)),
       stages_(stages_of(configuration, segments_of(configuration, task, world))),
       tensor_(tensor_options(configuration, world)),
-      model_(in_order(lanes_,
+      model_(in_order(configuration,
                       [&] {
                         return model_here(stages_, grid_, tensor_, sharding_of(configuration),
                                           static_cast<uint64_t>(configuration.seed));
                       })),
-      parameters_(
-          in_order(lanes_, [&] { return parameters_of(stages_, model_, grid_, tensor_, sharding_of(configuration)); })),
+      parameters_(in_order(configuration,
+                           [&] { return parameters_of(stages_, model_, grid_, tensor_, sharding_of(configuration)); })),
       checks_gradients_(configuration.check_gradients && !configuration.has_program() && !lanes_) {
+  if (lanes_)
+    for (const auto& [part, shards] : model_->shards()) shards->sum_lanes(lanes_->held());
   for (const models::Segment& segment : stages_.segments)
     slice_names_.push_back({"forward " + segment.name, "backward " + segment.name});
 }
@@ -212,7 +213,9 @@ class Trainer::StageRunner {
   }
   std::vector<int64_t> output_shape(int stage, int number) {
     const models::Segment& last = trainer_.stages_.segments_of(stage).back();
-    return last.output_shape(trainer_.model_->stage(), batch_of(number).batch.pass.rows);
+    const auto& [batch, order] = batch_of(number);
+    const WithOrder with_order(order);
+    return last.output_shape(trainer_.model_->stage(), batch.pass.rows);
   }
   void note(const pipeline::Action& action, double seconds) {
     if (action.kind != pipeline::Kind::forward)
@@ -325,7 +328,7 @@ StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double 
 at::Tensor Trainer::output(const MicroBatch& batch) const {
   const at::NoGradGuard no_gradient;
   const Autocast autocast(configuration_.precision, tensor_.device());
-  const WithOrder with_order(lanes_ ? lanes_->of_evaluation() : nullptr);
+  const WithOrder with_order(order_of(configuration_));
   return model_->forward(batch.input, batch.pass);
 }
 
@@ -354,6 +357,7 @@ Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_
     return std::span(order).subspan(batch * at_once, std::min(at_once, order.size() - batch * at_once));
   };
   Sums sums(stages_.segments);
+  const auto of_samples = order_of(configuration_);
   const at::NoGradGuard no_gradient;
   for (size_t begin = 0; begin < all; begin += in_a_row) {
     if (largest_of_all(interrupted(), grid_.world()) != 0) return {.interrupted = true};
@@ -362,7 +366,7 @@ Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_
       const std::span now = samples_of(begin + static_cast<size_t>(i));
       return OrderedBatch{
           micro_batch_of(task_, part, now, part_of_batch(task_, std::ssize(now), grid_), {}, tensor_, grid_),
-          lanes_ ? lanes_->of_evaluation() : nullptr};
+          of_samples};
     };
     run(pipeline::forward_only(stages_.schedule, static_cast<int>(count)), make, sums, 1);
     for (size_t i = begin; progress && i < begin + count; ++i)

@@ -33,13 +33,15 @@ std::vector<models::Segment> segments_of(const Configuration& configuration, con
 inline models::Sharding sharding_of(const Configuration& configuration) {
   using models::Sharding;
   // The segment of a program shards its weights itself; with the same bits all rows of a table are added up in one order.
-  if (configuration.has_program() || configuration.same_bits != "off") return Sharding::none;
+  if (configuration.has_program()) return Sharding::none;
+  if (configuration.same_bits != "off") return configuration.zero == 3 ? Sharding::weights : Sharding::none;
   constexpr Sharding kStages[] = {Sharding::rows_of_gradients, Sharding::tables, Sharding::tables, Sharding::all};
   return kStages[configuration.zero];
 }
 /// Whether each keeps only shards of all of them.
 inline bool shards_weights(const Configuration& configuration) {
-  return sharding_of(configuration) == models::Sharding::all;
+  const models::Sharding sharding = sharding_of(configuration);
+  return sharding == models::Sharding::all || sharding == models::Sharding::weights;
 }
 
 /// One worker's part of a model and its optimizer, on a grid {dp, ep, pp, cp, tp}. All workers of the grid call each function

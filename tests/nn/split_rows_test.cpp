@@ -38,7 +38,7 @@ void expect_same_on_split_rows(const Communicator& world, const at::Tensor& inpu
   const bool is_ids = !at::isFloatingType(input.scalar_type());
   const at::Tensor mine = is_ids ? input : take_block(input, rows, world.rank()).clone().requires_grad_(true);
   const at::Tensor all = is_ids ? input : input.clone().requires_grad_(true);
-  const ForwardPass pass = pass_of_all_rows(), here{pass.step, pass.rows.part(world.size(), world.rank())};
+  const ForwardPass pass = pass_of_all_rows(), here{pass.step, rows_of_rank(pass.rows, world)};
   const at::Tensor y = run(parallel, mine, pass, here);
   const at::Tensor y1 = run(single, all, pass, pass);
   expect_close(y.detach(), take_block(y1.detach(), rows, world.rank()), "output");

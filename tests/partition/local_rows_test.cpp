@@ -17,14 +17,14 @@ LocalRows of_second_worker() {
   return LocalRows(Rows::of_runs({{{0, {0, 2}}, {1, {0, 1}}}, {{0, {2, 3}}, {1, {1, 3}}}}, {3, 3}), 1);
 }
 
-TEST(LocalRows, are_those_of_one_worker_or_a_balanced_part_of_them) {
+TEST(LocalRows, are_those_of_one_worker_or_some_of_them) {
   const LocalRows rows = of_second_worker();
   EXPECT_EQ(rows.size(), 3);
   EXPECT_THAT(*rows.places(3), ElementsAre(TokenPlace{0, 2}, TokenPlace{1, 1}, TokenPlace{1, 2}));
-  const LocalRows first = rows.part(2, 0), second = rows.part(2, 1);
+  const LocalRows first = rows.part({0, 2}), second = rows.part({2, 3});
   EXPECT_THAT(*first.places(2), ElementsAre(TokenPlace{0, 2}, TokenPlace{1, 1}));
   EXPECT_THAT(*second.places(1), ElementsAre(TokenPlace{1, 2}));
-  EXPECT_THAT(*first.part(2, 1).places(1), ElementsAre(TokenPlace{1, 1}));
+  EXPECT_THAT(*first.part({1, 2}).places(1), ElementsAre(TokenPlace{1, 1}));
 }
 
 TEST(LocalRows, of_which_nothing_was_said_are_a_sample_each) {
@@ -42,7 +42,7 @@ TEST(LocalRows, refuse_other_counts_and_workers) {
 TEST(LocalRows, make_once_what_all_layers_ask_for) {
   const LocalRows rows = of_second_worker();
   EXPECT_EQ(rows.places(3), rows.places(3));
-  EXPECT_NE(rows.part(2, 0).places(2), rows.places(3));
+  EXPECT_NE(rows.part({0, 2}).places(2), rows.places(3));
   int made = 0;
   const auto make = [&] { return ++made; };
   const Rows copy = rows.all();

@@ -14,6 +14,7 @@
 #include "adjoin/task/grid_sizes.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "tests/support/random_task.hpp"
+#include "tests/support/scale.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin::train {
@@ -63,24 +64,29 @@ Result trained_in_order(const Configuration& c, const Communicator& world) {
 Configuration drawn_in_order(Configuration c, int ranks, std::mt19937& random) {
   const auto one_of = [&](auto values) { return values[random() % values.size()]; };
   std::vector<int64_t> divisors;
-  for (int64_t d = 1; d <= ranks; ++d)
+  for (int64_t d = 1; d <= std::min(ranks, 4); ++d)  // as many parts of features, and segments
     if (ranks % d == 0) divisors.push_back(d);
   c.tp = one_of(divisors);
   std::erase_if(divisors, [&](int64_t d) { return ranks / c.tp % d != 0; });
   c.pp = one_of(divisors);
   c.dp = ranks / (c.tp * c.pp);
+  std::erase_if(divisors, [&](int64_t d) { return c.dp % d != 0 || d > c.experts.count; });
+  c.ep = one_of(divisors);
   c.pipeline = one_of(std::vector<std::string>{"gpipe", "1f1b", "zb-h1"});
   set("recompute", one_of(std::vector<std::string>{"none", "segment"}), c);
   c.microbatches = one_of(std::vector<int64_t>{1, 2, 3});
-  c.zero = one_of(std::vector<int64_t>{0, 1, 2});
+  c.zero = one_of(std::vector<int64_t>{0, 1, 2, 3});
+  c.sp = c.tp > 1 && random() % 2 == 0;
   return c;
 }
 
 void expect_one_hash(Configuration one) {
   const Result expected = trained_in_order(one, Communicator());
-  for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
+  std::vector<int> worlds{1, 2, 3, 4};
+  if (test::scale() > 1) worlds.insert(worlds.end(), {6, 8});
+  for_each_world(worlds, [&](const Communicator& world) {
     std::mt19937 random(static_cast<unsigned>(world.size()));
-    for (int i = 0; i < 2; ++i) {
+    for (int64_t i = 0; i < 2 * test::scale(); ++i) {
       const Configuration c = drawn_in_order(one, world.size(), random);
       EXPECT_EQ(trained_in_order(c, world), expected)
           << text_of("model", c) << " in " << text_of("precision", c) << " on " << grid_sizes(c).to_string()
@@ -95,6 +101,7 @@ TEST(SameBits, has_a_classifier_in_every_layout) {
     Configuration c = odd_sizes(/*is_decoder=*/false);
     c.precision = precision;
     set("pooling", precision == Precision::fp32 ? "cls" : "mean", c);
+    c.attention_dropout = precision == Precision::fp32 ? 0.2 : 0;
     expect_one_hash(c);
   }
 }
@@ -105,6 +112,19 @@ TEST(SameBits, has_a_decoder_in_every_layout) {
     c.precision = precision;
     if (precision == Precision::bf16) set("activation", "swiglu", c);
     set("norm", precision == Precision::fp32 ? "layer" : "rms", c);
+    expect_one_hash(c);
+  }
+}
+
+TEST(SameBits, has_experts_in_every_layout) {
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    Configuration c = odd_sizes(/*is_decoder=*/precision == Precision::fp32);
+    c.precision = precision;
+    c.experts.count = 4;
+    c.experts.top_k = precision == Precision::fp32 ? 3 : 1;
+    c.experts.balance_loss = 0.02;
+    c.experts.z_loss = 0.01;
+    c.optimizer = OptimizerRule::muon;
     expect_one_hash(c);
   }
 }
@@ -149,13 +169,7 @@ TEST(SameBits, refuse_what_they_do_not_go_with) {
   for (const auto& [field, value] : std::vector<std::pair<const char*, const char*>>{{"precision", "fp64"},
                                                                                      {"precision", "fp16"},
                                                                                      {"cp", "2"},
-                                                                                     {"experts", "4"},
-                                                                                     {"sp", "true"},
-                                                                                     {"zero", "3"},
                                                                                      {"halves", "true"},
-                                                                                     {"optimizer", "muon"},
-                                                                                     {"attention_dropout", "0.1"},
-                                                                                     {"class_weights", "1,2"},
                                                                                      {"pipeline", "own.csv"},
                                                                                      {"tp", "3"}})
     EXPECT_TRUE(refusal_of(field, value).starts_with("--same-bits with --"))

@@ -10,6 +10,7 @@ namespace adjoin::nn::fixed {
 struct KeptPromise {
   std::string kernel;  ///< "gelu of bfloat16"
   int64_t tried = 0, broken = 0;
+  uint64_t first_result = 0;  ///< a hash of what the first case gave: equal on machines whose kernels are alike
 };
 
 /// Tries on this machine all that the same bits in every layout need of LibTorch's kernels as adjoin calls them, in float32 and

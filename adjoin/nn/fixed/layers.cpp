@@ -10,11 +10,15 @@
 #include <ATen/ops/silu_backward.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <array>
+#include <cmath>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "adjoin/movement/saved_value.hpp"
 #include "adjoin/movement/sum_of_nodes.hpp"
 #include "adjoin/nn/fixed/column_sums.hpp"
@@ -32,37 +36,34 @@ at::Tensor as_matrix(const at::Tensor& x) {
   return x.dim() == 1 ? x.unsqueeze(0) : x.flatten(0, -2);
 }
 
-/// The columns of some ranges.
-at::Tensor columns_of(const at::Tensor& x, const std::vector<Range>& ranges) {
-  std::vector<at::Tensor> some;
-  for (const Range& range : ranges) some.push_back(x.narrow(1, range.begin, range.size()));
-  return some.empty() ? x.narrow(1, 0, 0) : some.size() == 1 ? some[0] : at::cat(some, 1);
+/// All rows from this rank's.
+at::Tensor joined(const at::Tensor& x, const CutFeatures& cut, const Split& rows) {
+  BlockStaging staging;
+  return join_blocks(x, cut.group, rows, staging);
 }
 
-/// a b^T, where columns of both are cut: the sum over their parts and ranks.
-at::Tensor product_over_parts(const at::Tensor& a, const at::Tensor& b, const CutFeatures& cut) {
-  const WholeParts& parts = *cut.parts;
-  const Range mine = parts.held_by(cut.group.rank());
-  const auto of_part = [&](Range node) -> std::optional<at::Tensor> {
-    if (node.size() > 1) return std::nullopt;
-    const std::vector<Range>& ranges = parts.local[static_cast<size_t>(node.begin - mine.begin)];
-    return product(columns_of(a, ranges), columns_of(b, ranges).t());
-  };
-  const auto add = [](at::Tensor left, const at::Tensor& right) { return left.add_(right); };
-  std::vector<at::Tensor> nodes;
-  for (const Range& node : parts.tree.nodes_of(mine)) nodes.push_back(*sum_of_node<at::Tensor>(node, of_part, add));
-  return all_reduce_nodes(nodes, parts.tree, parts.held, cut.group, {a.size(0), b.size(0)}, a.options());
+/// a b^T, where columns of both are cut: the sum over their parts and ranks, or this rank's rows of it.
+at::Tensor product_over_parts(const at::Tensor& a, const at::Tensor& b, const CutFeatures& cut,
+                              const std::optional<Split>& rows) {
+  return sum_over_parts(cut, rows, {a.size(0), b.size(0)}, a.options(), [&](const std::vector<Range>& features) {
+    return product(ranges_of(a, 1, features), ranges_of(b, 1, features).t());
+  });
 }
 
 struct Linear : torch::autograd::Function<Linear> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
-                            const std::optional<at::Tensor>& bias, const Order& order, const CutFeatures& cut) {
+                            const std::optional<at::Tensor>& bias, const Order& order, const CutFeatures& cut,
+                            const std::optional<Split>& rows) {
     ctx->save_for_backward({x, weight, bias.value_or(at::Tensor())});
     ctx->saved_data["order"] = saved_value(order);
     ctx->saved_data["cut"] = saved_value(cut);
-    const at::Tensor rows = as_matrix(x), used = weight.detach().to(x.scalar_type());
-    at::Tensor y = cut.in == CutFeatures::In::forward ? product_over_parts(rows, used, cut) : product(rows, used.t());
+    ctx->saved_data["rows"] = saved_value(rows);
+    const at::Tensor mine = as_matrix(x), used = weight.detach().to(x.scalar_type());
+    at::Tensor y = cut.in == In::forward
+                       ? product_over_parts(mine, used, cut, rows)
+                       : product(rows && cut.in == In::backward ? joined(mine, cut, *rows) : mine, used.t());
     if (bias) y = y.add_(bias->to(y.scalar_type()));
+    if (rows) return y;
     std::vector<int64_t> shape = x.sizes().vec();
     shape.back() = y.size(1);
     return y.view(shape);
@@ -74,28 +75,66 @@ struct Linear : torch::autograd::Function<Linear> {
     const auto& cut = value_of<CutFeatures>(ctx->saved_data["cut"]);
     const tensor_list saved = ctx->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &bias = saved[2];
-    const at::Tensor of_y = as_matrix(gradients[0]), rows = as_matrix(x).detach();
+    const auto& rows = value_of<std::optional<Split>>(ctx->saved_data["rows"]);
+    const auto all = [&](const at::Tensor& t, In unless) {
+      return rows && cut.in != unless ? joined(as_matrix(t), cut, *rows) : as_matrix(t);
+    };
+    const at::Tensor of_y = all(gradients[0], In::backward);
     at::Tensor of_x;
     if (ctx->needs_input_grad(0)) {
       const at::Tensor used = weight.detach().to(of_y.scalar_type());
-      of_x = cut.in == CutFeatures::In::backward ? product_over_parts(of_y, used.t(), cut) : product(of_y, used);
+      of_x = cut.in == In::backward ? product_over_parts(of_y, used.t(), cut, rows)
+                                    : product(cut.in == In::none ? as_matrix(gradients[0]) : of_y, used);
       of_x = of_x.view_as(x);
     }
     if (ctx->needs_input_grad(1))
       add_to_lanes(order, weight, WeightUse::product, of_y.size(0),
-                   [of_y, rows](const auto& sum, auto leaves) { add_outer_products(sum, of_y, rows, leaves); });
+                   [of_y, all_x = all(x, In::forward).detach()](const auto& sum, auto leaves) {
+                     add_outer_products(sum, of_y, all_x, leaves);
+                   });
     if (bias.defined() && ctx->needs_input_grad(2))
       add_to_lanes(order, bias, WeightUse::product, of_y.size(0),
                    [of_y](const auto& sum, auto leaves) { add_column_sums(sum, of_y, leaves); });
-    return {of_x, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
+    return {of_x, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
+
+ private:
+  using In = CutFeatures::In;
 };
+
+/// Sums over columns of x [rows, features], block by block, where each rank of a group has some blocks of a micro-batch's tokens.
+/// A collective where the group has several ranks.
+AddToSum sums_of_columns(const Order& order, const at::Tensor& x, const Communicator& group) {
+  if (group.size() == 1)
+    return [order, x](const at::Tensor& sum, std::span<const Range> leaves) {
+      add_column_sums(sum, x, order->blocks_of(leaves));
+    };
+  const std::vector<Range> blocks = order->blocks_of(order->rows_of(order->leaves, order->tokens));
+  const auto ranks = static_cast<int>(group.size());
+  const std::vector<int64_t> counts = Split::balanced(std::ssize(blocks), ranks, 0).sizes();
+  const Range mine = balanced_range(std::ssize(blocks), ranks, group.rank());
+  const at::TensorOptions options = x.options().dtype(at::kFloat);
+  const at::Tensor here = at::zeros({mine.size(), x.size(1)}, options);
+  for (int64_t i = mine.begin, first = blocks.empty() ? 0 : blocks[mine.begin].begin; i < mine.end; ++i) {
+    const Range& block = blocks[static_cast<size_t>(i)];
+    add_column_sums(here[i - mine.begin], x, std::array{Range{block.begin - first, block.end - first}});
+  }
+  BlockStaging staging;
+  const at::Tensor all = join_blocks(here, group, Split::balanced(std::ssize(blocks), ranks, 0), staging);
+  return [all, blocks](const at::Tensor& sum, std::span<const Range> leaves) {
+    for (int64_t i = 0; i < std::ssize(blocks); ++i)
+      for (const Range& leaf : leaves)
+        if (blocks[static_cast<size_t>(i)].begin >= leaf.begin && blocks[static_cast<size_t>(i)].end <= leaf.end)
+          at::Tensor(sum).add_(all[i]);
+  };
+}
 
 struct Scaled : torch::autograd::Function<Scaled> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
-                            const std::optional<at::Tensor>& bias, const Order& order) {
+                            const std::optional<at::Tensor>& bias, const Order& order, const Communicator& group) {
     ctx->save_for_backward({x, weight, bias.value_or(at::Tensor())});
     ctx->saved_data["order"] = saved_value(order);
+    ctx->saved_data["group"] = saved_value(group);
     const at::Tensor y = x * weight;
     return bias ? y.add_(*bias) : y;
   }
@@ -105,13 +144,13 @@ struct Scaled : torch::autograd::Function<Scaled> {
     const tensor_list saved = ctx->get_saved_variables();
     const at::Tensor &weight = saved[1], &bias = saved[2], &of_y = gradients[0];
     const at::Tensor x = saved[0].detach();
+    const auto& group = value_of<Communicator>(ctx->saved_data["group"]);
+    const int64_t rows = group.size() == 1 ? x.size(0) : order->tokens;
     if (ctx->needs_input_grad(1))
-      add_to_lanes(order, weight, WeightUse::product, x.size(0),
-                   [of_y, x](const auto& sum, auto leaves) { add_column_sums(sum, of_y * x, leaves); });
+      add_to_lanes(order, weight, WeightUse::product, rows, sums_of_columns(order, of_y * x, group));
     if (bias.defined() && ctx->needs_input_grad(2))
-      add_to_lanes(order, bias, WeightUse::product, x.size(0),
-                   [of_y](const auto& sum, auto leaves) { add_column_sums(sum, of_y, leaves); });
-    return {(of_y * weight.detach()).to(x.scalar_type()), at::Tensor(), at::Tensor(), at::Tensor()};
+      add_to_lanes(order, bias, WeightUse::product, rows, sums_of_columns(order, of_y, group));
+    return {(of_y * weight.detach()).to(x.scalar_type()), at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -159,14 +198,13 @@ struct Activated : torch::autograd::Function<Activated> {
 };
 
 struct SumOfLosses : torch::autograd::Function<SumOfLosses> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& losses) {
-    constexpr double kSteps = 1 << 24;
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& losses, double steps) {
     ctx->save_for_backward({losses});
-    return losses.detach().to(at::kDouble).mul(kSteps).round_().sum().div_(kSteps);
+    return losses.detach().to(at::kDouble).mul(steps).round_().sum().div_(steps);
   }
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
     const at::Tensor losses = ctx->get_saved_variables()[0];
-    return {gradients[0].to(losses.scalar_type()).expand_as(losses)};
+    return {gradients[0].to(losses.scalar_type()).expand_as(losses), at::Tensor()};
   }
 };
 
@@ -194,13 +232,39 @@ void CutFeatures::divide(const FixedOrder& order, const std::function<Split(int 
                                              into(static_cast<int>(order.numbers.features)), what);
 }
 
-at::Tensor linear(const Order& order, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                  const CutFeatures& cut) {
-  return Linear::apply(x, weight, optional(bias), order, cut);
+at::Tensor ranges_of(const at::Tensor& x, int64_t dim, const std::vector<Range>& ranges) {
+  std::vector<at::Tensor> some;
+  for (const Range& range : ranges) some.push_back(x.narrow(dim, range.begin, range.size()));
+  return some.empty() ? x.narrow(dim, 0, 0) : some.size() == 1 ? some[0] : at::cat(some, dim);
 }
 
-at::Tensor scaled(const Order& order, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  return Scaled::apply(x, weight, optional(bias), order);
+at::Tensor sum_over_parts(const CutFeatures& cut, const std::optional<Split>& rows, const std::vector<int64_t>& shape,
+                          const at::TensorOptions& options,
+                          const std::function<at::Tensor(const std::vector<Range>& features)>& of_part) {
+  const WholeParts& parts = *cut.parts;
+  const Range mine = parts.held_by(cut.group.rank());
+  const auto there = [&](Range node) -> std::optional<at::Tensor> {
+    if (node.size() > 1) return std::nullopt;
+    return of_part(parts.local[static_cast<size_t>(node.begin - mine.begin)]);
+  };
+  const auto add = [](at::Tensor left, const at::Tensor& right) { return left.add_(right); };
+  std::vector<at::Tensor> nodes;
+  for (const Range& node : parts.tree.nodes_of(mine)) nodes.push_back(*sum_of_node<at::Tensor>(node, there, add));
+  if (!rows) return all_reduce_nodes(nodes, parts.tree, parts.held, cut.group, shape, options);
+  std::vector<int64_t> sizes = rows->sizes();
+  for (int64_t& size : sizes) size *= shape[1];
+  for (at::Tensor& node : nodes) node = node.view({-1});
+  return reduce_scatter_nodes(nodes, parts.tree, parts.held, sizes, cut.group, options).view({-1, shape[1]});
+}
+
+at::Tensor linear(const Order& order, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                  const CutFeatures& cut, const std::optional<Split>& rows) {
+  return Linear::apply(x, weight, optional(bias), order, cut, rows);
+}
+
+at::Tensor scaled(const Order& order, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                  const Communicator& group) {
+  return Scaled::apply(x, weight, optional(bias), order, group);
 }
 
 at::Tensor look_up(const Order& order, const at::Tensor& weight, const at::Tensor& ids) {
@@ -211,8 +275,8 @@ at::Tensor activated(const at::Tensor& x, Curve curve) {
   return Activated::apply(x, curve);
 }
 
-at::Tensor sum_of_losses(const at::Tensor& losses) {
-  return SumOfLosses::apply(losses);
+at::Tensor sum_of_losses(const at::Tensor& losses, int bits) {
+  return SumOfLosses::apply(losses, std::ldexp(1.0, bits));
 }
 
 }  // namespace adjoin::nn::fixed

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "adjoin/comm/communicator.hpp"
@@ -31,15 +32,29 @@ struct CutFeatures {
   void divide(const FixedOrder& order, const std::function<Split(int parts)>& into, const std::string& what);
 };
 
-/// x W^T + b, in the type of x, whose sum over cut features is a tree over their parts and ranks: forward, or for the gradient of x.
-/// Shape: x [*, in_r], weight [out_r, in_r], bias [out_r] or undefined -> [*, out_r]
-/// Cost:  nothing where features are not cut; else all_reduce_nodes of the result, or of x's gradient
-at::Tensor linear(const std::shared_ptr<const FixedOrder>& order, const at::Tensor& x, const at::Tensor& weight,
-                  const at::Tensor& bias, const CutFeatures& cut);
+/// The sum of `of_part` over the parts of cut features and their ranks, of a shape; with rows this rank's rows of it. `of_part` gets
+/// this rank's features of a part.
+/// Cost: all_reduce_nodes, or reduce_scatter_nodes
+at::Tensor sum_over_parts(const CutFeatures& cut, const std::optional<Split>& rows, const std::vector<int64_t>& shape,
+                          const at::TensorOptions& options,
+                          const std::function<at::Tensor(const std::vector<Range>& features)>& of_part);
+/// Some ranges of x along a dim.
+at::Tensor ranges_of(const at::Tensor& x, int64_t dim, const std::vector<Range>& ranges);
 
-/// x w + b for each row of x [rows, features]; w and b [features], b may be undefined.
+/// x W^T + b, in the type of x, whose sum over cut features is a tree over their parts and ranks: forward, or for the gradient of x.
+/// Where the ranks of the cut have each some of the rows between layers, `rows` is how: x's are cut where features are cut in
+/// backward, the result's where they are cut forward, both where none are cut.
+/// Shape: x [*, in_r], weight [out_r, in_r], bias [out_r] or undefined -> [*, out_r]
+/// Cost:  nothing where features are not cut; else all_reduce_nodes of the result, or of x's gradient; with rows a
+///        reduce_scatter_nodes instead, and an all-gather of the other, and of x again in backward
+at::Tensor linear(const std::shared_ptr<const FixedOrder>& order, const at::Tensor& x, const at::Tensor& weight,
+                  const at::Tensor& bias, const CutFeatures& cut, const std::optional<Split>& rows = {});
+
+/// x w + b for each row of x [rows, features]; w and b [features], b may be undefined. The ranks of a group have each some of the
+/// micro-batch's tokens, cut as by rows_of_ranks.
+/// Cost: in backward an all-gather of a row for each block of rows (FixedOrder::blocks_of), for w and for b
 at::Tensor scaled(const std::shared_ptr<const FixedOrder>& order, const at::Tensor& x, const at::Tensor& weight,
-                  const at::Tensor& bias);
+                  const at::Tensor& bias, const Communicator& group);
 
 /// The rows of a table [words, features] that ids name. Shape: ids [rows] int64 -> [rows, features]
 at::Tensor look_up(const std::shared_ptr<const FixedOrder>& order, const at::Tensor& weight, const at::Tensor& ids);
@@ -48,8 +63,8 @@ at::Tensor look_up(const std::shared_ptr<const FixedOrder>& order, const at::Ten
 enum class Curve : uint8_t { gelu, gelu_tanh, silu };
 at::Tensor activated(const at::Tensor& x, Curve curve);
 
-/// The sum of losses, in float64: each is rounded to a multiple of 2^-24, so that sums below 2^29 are exact and have no order.
-/// An infinite or NaN loss stays one.
-at::Tensor sum_of_losses(const at::Tensor& losses);
+/// The sum of losses, in float64: each is rounded to a multiple of 2^-bits, so that sums below 2^(53 - bits) are exact and have no
+/// order. An infinite or NaN loss stays one.
+at::Tensor sum_of_losses(const at::Tensor& losses, int bits = 24);
 
 }  // namespace adjoin::nn::fixed

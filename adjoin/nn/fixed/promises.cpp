@@ -25,6 +25,8 @@
 #include <limits>
 #include <random>
 
+#include "adjoin/base/checksum.hpp"
+#include "adjoin/base/hash.hpp"
 #include "adjoin/movement/on_threads.hpp"
 #include "adjoin/nn/fixed/column_sums.hpp"
 #include "adjoin/nn/fixed/elementwise.hpp"
@@ -49,20 +51,31 @@ class Case {
   at::Tensor numbers(at::IntArrayRef shape) { return at::randn(shape, generator_).to(type_); }
   void draw_threads() { at::set_num_threads(static_cast<int>(between(1, 4))); }
 
+  bool are_same(const at::Tensor& one, const at::Tensor& other) {
+    const at::Tensor a = one.contiguous(), b = other.contiguous();
+    const auto bytes = static_cast<size_t>(a.nbytes());
+    hash_ = mix(hash_ ^ checksum(b.const_data_ptr(), b.numel(), static_cast<int64_t>(b.element_size()), 0));
+    return a.sizes() == b.sizes() && std::memcmp(a.const_data_ptr(), b.const_data_ptr(), bytes) == 0;
+  }
+  /// Of what was compared.
+  uint64_t hash() const { return hash_; }
+
  private:
+  uint64_t hash_ = 0;
   std::mt19937_64 random_;
   at::Generator generator_;
   at::ScalarType type_;
 };
 
-bool are_same(const at::Tensor& one, const at::Tensor& other) {
-  const at::Tensor a = one.contiguous(), b = other.contiguous();
-  return a.sizes() == b.sizes() &&
-         std::memcmp(a.const_data_ptr(), b.const_data_ptr(), static_cast<size_t>(a.nbytes())) == 0;
-}
-
 std::string of(const std::string& name, at::ScalarType type) {
   return name + (type == at::kFloat ? " of float32" : " of bfloat16");
+}
+
+Promise promise(const std::string& name, at::ScalarType type, const std::function<bool(Case&)>& is_kept) {
+  return {of(name, type), [type, is_kept](uint64_t seed) {
+            Case drawn(seed, type);
+            return is_kept(drawn) ? std::optional(drawn.hash()) : std::nullopt;
+          }};
 }
 
 std::vector<at::Tensor> copied_parts(const std::vector<at::Tensor>& tensors, const Range& part) {
@@ -78,7 +91,7 @@ bool is_kept_in_parts(Case& drawn, const std::vector<at::Tensor>& inputs, const 
   for (int i = 0; i < 8; ++i) {
     drawn.draw_threads();
     const Range part = drawn.part_of(whole.size(0));
-    if (!are_same(compute(copied_parts(inputs, part)), whole.narrow(0, part.begin, part.size()))) return false;
+    if (!drawn.are_same(compute(copied_parts(inputs, part)), whole.narrow(0, part.begin, part.size()))) return false;
   }
   return true;
 }
@@ -90,24 +103,22 @@ std::vector<at::Tensor> inputs_of(Case& drawn, int count, at::IntArrayRef shape)
 }
 
 Promise leaves_promise(at::ScalarType type) {
-  return {of("sums of outer products", type), [type](uint64_t seed) {
-            Case drawn(seed, type);
-            const int64_t rows = drawn.size(300), m = drawn.size(200), n = drawn.size(200),
-                          border = drawn.between(0, rows);
-            const std::vector<Range> leaves{{0, border}, {border, rows}};
-            const at::Tensor dy = drawn.numbers({rows, m}), x = drawn.numbers({rows, n});
-            const auto sum_of = [&](const Range& outputs, const Range& inputs) {
-              drawn.draw_threads();
-              at::Tensor sum = at::zeros({outputs.size(), inputs.size()});
-              add_outer_products(sum, dy.narrow(1, outputs.begin, outputs.size()),
-                                 x.narrow(1, inputs.begin, inputs.size()), leaves);
-              return sum;
-            };
-            const at::Tensor whole = sum_of({0, m}, {0, n});
-            const Range outputs = drawn.part_of(m), inputs = drawn.part_of(n);
-            return are_same(sum_of(outputs, inputs),
-                            whole.narrow(0, outputs.begin, outputs.size()).narrow(1, inputs.begin, inputs.size()));
-          }};
+  return promise("sums of outer products", type, [](Case& drawn) {
+    const int64_t rows = drawn.size(300), m = drawn.size(200), n = drawn.size(200), border = drawn.between(0, rows);
+    const std::vector<Range> leaves{{0, border}, {border, rows}};
+    const at::Tensor dy = drawn.numbers({rows, m}), x = drawn.numbers({rows, n});
+    const auto sum_of = [&](const Range& outputs, const Range& inputs) {
+      drawn.draw_threads();
+      at::Tensor sum = at::zeros({outputs.size(), inputs.size()});
+      add_outer_products(sum, dy.narrow(1, outputs.begin, outputs.size()), x.narrow(1, inputs.begin, inputs.size()),
+                         leaves);
+      return sum;
+    };
+    const at::Tensor whole = sum_of({0, m}, {0, n});
+    const Range outputs = drawn.part_of(m), inputs = drawn.part_of(n);
+    return drawn.are_same(sum_of(outputs, inputs),
+                          whole.narrow(0, outputs.begin, outputs.size()).narrow(1, inputs.begin, inputs.size()));
+  });
 }
 
 /// Attention's result and gradients, padded to a multiple of 16 tokens. Each sample and head is computed by itself on one thread: in
@@ -142,24 +153,22 @@ std::vector<at::Tensor> attend(const std::vector<at::Tensor>& given, bool is_cau
 }
 
 Promise attention_promise(at::ScalarType type) {
-  return {of("attention", type), [type](uint64_t seed) {
-            Case drawn(seed, type);
-            const bool is_causal = drawn.between(0, 1) == 1;
-            const int64_t samples = drawn.between(1, 4), heads = drawn.between(1, 4);
-            const auto x = inputs_of(drawn, 4, {samples, heads, drawn.size(200), 16 * drawn.between(1, 4)});
-            drawn.draw_threads();
-            const auto whole = attend(x, is_causal);
-            const int64_t dim = drawn.between(0, 1);
-            const Range part = drawn.part_of(x[0].size(dim));
-            std::vector<at::Tensor> parts;
-            for (const at::Tensor& tensor : x)
-              parts.push_back(tensor.narrow(dim, part.begin, part.size()).contiguous());
-            drawn.draw_threads();
-            const auto alone = attend(parts, is_causal);
-            for (size_t i = 0; i < whole.size(); ++i)
-              if (!are_same(alone[i], whole[i].narrow(dim, part.begin, part.size()))) return false;
-            return true;
-          }};
+  return promise("attention", type, [](Case& drawn) {
+    const bool is_causal = drawn.between(0, 1) == 1;
+    const int64_t samples = drawn.between(1, 4), heads = drawn.between(1, 4);
+    const auto x = inputs_of(drawn, 4, {samples, heads, drawn.size(200), 16 * drawn.between(1, 4)});
+    drawn.draw_threads();
+    const auto whole = attend(x, is_causal);
+    const int64_t dim = drawn.between(0, 1);
+    const Range part = drawn.part_of(x[0].size(dim));
+    std::vector<at::Tensor> parts;
+    for (const at::Tensor& tensor : x) parts.push_back(tensor.narrow(dim, part.begin, part.size()).contiguous());
+    drawn.draw_threads();
+    const auto alone = attend(parts, is_causal);
+    for (size_t i = 0; i < whole.size(); ++i)
+      if (!drawn.are_same(alone[i], whole[i].narrow(dim, part.begin, part.size()))) return false;
+    return true;
+  });
 }
 
 void add_activations(std::vector<Promise>& all, at::ScalarType type) {
@@ -197,50 +206,45 @@ void add_rows(std::vector<Promise>& all, at::ScalarType type) {
 }  // namespace
 
 Promise product_promise(const std::string& name, at::ScalarType type, const Product& product) {
-  return {of(name, type), [type, product](uint64_t seed) {
-            Case drawn(seed, type);
-            const int64_t m = drawn.size(400), k = drawn.size(600), n = drawn.size(400);
-            const at::Tensor a = drawn.numbers({m, k});
-            const at::Tensor b = drawn.between(0, 1) == 0 ? drawn.numbers({k, n}) : drawn.numbers({n, k}).t();
-            drawn.draw_threads();
-            const at::Tensor whole = product(a, b);
-            for (int i = 0; i < 4; ++i) {
-              drawn.draw_threads();
-              const Range rows = drawn.part_of(m), columns = drawn.part_of(n);
-              const at::Tensor part =
-                  product(a.narrow(0, rows.begin, rows.size()), b.narrow(1, columns.begin, columns.size()));
-              if (!are_same(part, whole.narrow(0, rows.begin, rows.size()).narrow(1, columns.begin, columns.size())))
-                return false;
-            }
-            return true;
-          }};
+  return promise(name, type, [product](Case& drawn) {
+    const int64_t m = drawn.size(400), k = drawn.size(600), n = drawn.size(400);
+    const at::Tensor a = drawn.numbers({m, k});
+    const at::Tensor b = drawn.between(0, 1) == 0 ? drawn.numbers({k, n}) : drawn.numbers({n, k}).t();
+    drawn.draw_threads();
+    const at::Tensor whole = product(a, b);
+    for (int i = 0; i < 4; ++i) {
+      drawn.draw_threads();
+      const Range rows = drawn.part_of(m), columns = drawn.part_of(n);
+      const at::Tensor part = product(a.narrow(0, rows.begin, rows.size()), b.narrow(1, columns.begin, columns.size()));
+      if (!drawn.are_same(part, whole.narrow(0, rows.begin, rows.size()).narrow(1, columns.begin, columns.size())))
+        return false;
+    }
+    return true;
+  });
 }
 
 Promise elements_promise(const std::string& name, at::ScalarType type, int inputs, const Elements& compute) {
-  return {of(name, type), [type, inputs, compute](uint64_t seed) {
-            Case drawn(seed, type);
-            return is_kept_in_parts(drawn, inputs_of(drawn, inputs, {drawn.size(70000)}), compute);
-          }};
+  return promise(name, type, [inputs, compute](Case& drawn) {
+    return is_kept_in_parts(drawn, inputs_of(drawn, inputs, {drawn.size(70000)}), compute);
+  });
 }
 
 Promise rows_promise(const std::string& name, at::ScalarType type, int inputs, const Elements& compute) {
-  return {of(name, type), [type, inputs, compute](uint64_t seed) {
-            Case drawn(seed, type);
-            return is_kept_in_parts(drawn, inputs_of(drawn, inputs, {drawn.size(300), drawn.size(800)}), compute);
-          }};
+  return promise(name, type, [inputs, compute](Case& drawn) {
+    return is_kept_in_parts(drawn, inputs_of(drawn, inputs, {drawn.size(300), drawn.size(800)}), compute);
+  });
 }
 
 Promise columns_promise(const std::string& name, at::ScalarType type,
                         const std::function<at::Tensor(const at::Tensor&)>& sum) {
-  return {of(name, type), [type, sum](uint64_t seed) {
-            Case drawn(seed, type);
-            const at::Tensor x = drawn.numbers({drawn.size(500), drawn.size(500)});
-            drawn.draw_threads();
-            const at::Tensor whole = sum(x);
-            drawn.draw_threads();
-            const Range part = drawn.part_of(x.size(1));
-            return are_same(sum(x.narrow(1, part.begin, part.size())), whole.narrow(0, part.begin, part.size()));
-          }};
+  return promise(name, type, [sum](Case& drawn) {
+    const at::Tensor x = drawn.numbers({drawn.size(500), drawn.size(500)});
+    drawn.draw_threads();
+    const at::Tensor whole = sum(x);
+    drawn.draw_threads();
+    const Range part = drawn.part_of(x.size(1));
+    return drawn.are_same(sum(x.narrow(1, part.begin, part.size())), whole.narrow(0, part.begin, part.size()));
+  });
 }
 
 std::vector<Promise> promises() {
@@ -269,8 +273,10 @@ std::vector<KeptPromise> tried(const std::vector<Promise>& promises, double seco
   for (const Promise& promise : promises) all.push_back({promise.kernel});
   for (uint64_t seed = 0; seed == 0 || std::chrono::steady_clock::now() < end; ++seed)
     for (size_t i = 0; i < promises.size() && (seed == 0 || std::chrono::steady_clock::now() < end); ++i) {
+      const std::optional<uint64_t> result = promises[i].result_of(seed);
       ++all[i].tried;
-      if (!promises[i].is_kept(seed)) ++all[i].broken;
+      if (!result) ++all[i].broken;
+      if (seed == 0) all[i].first_result = result.value_or(0);
     }
   at::set_num_threads(threads);
   return all;

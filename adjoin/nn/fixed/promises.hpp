@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,9 @@ namespace adjoin::nn::fixed {
 /// What the same bits in every layout need of this machine's kernels: that an element does not change with what is computed
 /// beside it, nor with the number of threads.
 struct Promise {
-  std::string kernel;                          ///< "gelu of bfloat16"
-  std::function<bool(uint64_t seed)> is_kept;  ///< tries one drawn case, with numbers that use all bits of their type
+  std::string kernel;  ///< "gelu of bfloat16"
+  /// Tries one drawn case, with numbers that use all bits of their type: a hash of the results, or nothing where they differ.
+  std::function<std::optional<uint64_t>(uint64_t seed)> result_of;
 };
 
 using Product = std::function<at::Tensor(const at::Tensor& a, const at::Tensor& b)>;

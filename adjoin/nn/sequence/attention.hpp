@@ -26,6 +26,8 @@ struct AttentionOptions {
   std::string name = {};   ///< the layer's full name, for the dropout masks
   int64_t first_head = 0;  ///< place of the first query head here among all query heads, where the heads are split
   Step step = {};          ///< for the masks; its first_sample is the place of sample 0 in the global batch
+  bool in_order =
+      false;  ///< a sample's bits do not depend on others, nor on threads; set on one worker where FixedOrder is
 
   bool drops() const { return step.training && dropout > 0; }
 };

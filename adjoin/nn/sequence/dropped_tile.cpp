@@ -14,6 +14,7 @@
 
 #include "adjoin/movement/on_threads.hpp"
 #include "adjoin/nn/dropout.hpp"
+#include "adjoin/nn/fixed/product.hpp"
 #include "adjoin/nn/sequence/dropped_rows.hpp"
 
 namespace adjoin::nn {
@@ -34,13 +35,29 @@ at::Tensor unstacked(const std::vector<at::Tensor>& of_heads, int64_t n) {
 }
 
 /// factor * a b
-at::Tensor scaled_product(const at::Tensor& a, const at::Tensor& b, double factor) {
+at::Tensor scaled_product(const at::Tensor& a, const at::Tensor& b, double factor, const AttentionOptions& options) {
+  if (options.in_order) return fixed::product(a, b).mul_(factor);
   return at::empty({a.size(0), b.size(1)}, a.options()).addmm_(a, b, /*beta=*/0, /*alpha=*/factor);
 }
 
+at::Tensor product(const at::Tensor& a, const at::Tensor& b, const AttentionOptions& options) {
+  return options.in_order ? fixed::product(a, b) : at::mm(a, b);
+}
+
+/// The sum of each last row of a b.
+at::Tensor sums_of_products(const at::Tensor& a, const at::Tensor& b, const AttentionOptions& options) {
+  if (!options.in_order) return (a * b).sum(-1);
+  const at::Tensor products = (a * b).contiguous(), sums = at::empty(products.sizes().slice(0, 2), products.options());
+  on_one_thread_each(products.size(0), 1, [&](Range rows) {
+    sums.narrow(0, rows.begin, rows.size()).copy_(products.narrow(0, rows.begin, rows.size()).sum(-1));
+  });
+  return sums;
+}
+
 /// The tile's scores, [heads / h queries, keys].
-at::Tensor scores_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& hidden, double scale) {
-  const at::Tensor scores = scaled_product(q, k.t(), scale);
+at::Tensor scores_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& hidden,
+                     const AttentionOptions& options) {
+  const at::Tensor scores = scaled_product(q, k.t(), *options.scale, options);
   if (hidden.defined())
     scores.view({-1, hidden.size(0), hidden.size(1)}).masked_fill_(hidden, -std::numeric_limits<double>::infinity());
   return scores;
@@ -79,7 +96,7 @@ std::pair<at::Tensor, at::Tensor> attend_head(const at::Tensor& scores, const at
       factors[r] = sum == 0 ? 0 : kept / sum;
     });
   });
-  return {at::mm(scores, v).mul_(factor), log_sum};
+  return {product(scores, v, options).mul_(factor), log_sum};
 }
 
 /// Replaces scores by the probabilities after dropout, and `gradients`, which are those of the probabilities, by the gradients
@@ -106,7 +123,7 @@ PartialAttention attend_dropped(const TileInputs& x, const Tile& tile, const Att
   const at::Tensor hidden = hidden_in(tile, options);
   std::vector<at::Tensor> outs, log_sums;
   for (int64_t i = 0; i < h; ++i) {
-    const at::Tensor scores = scores_of(stacked(x.q, i, h), stacked(x.k, i, h), hidden, *options.scale);
+    const at::Tensor scores = scores_of(stacked(x.q, i, h), stacked(x.k, i, h), hidden, options);
     auto [out, log_sum] = attend_head(scores, stacked(x.v, i, h), i * each, tile, options);
     outs.push_back(std::move(out));
     log_sums.push_back(std::move(log_sum));
@@ -119,16 +136,16 @@ TileInputs attend_dropped_backward(const TileInputs& x, const TileResults& y, co
   const int64_t h = x.k.size(1), each = x.q.size(1) / h;
   const double scale = *options.scale;
   const at::Tensor hidden = hidden_in(tile, options);
-  const at::Tensor products = (y.gradient.to(partial_type(x.q)) * y.out).sum(-1);
+  const at::Tensor products = sums_of_products(y.gradient.to(partial_type(x.q)), y.out, options);
   std::vector<at::Tensor> of_q, of_k, of_v;
   for (int64_t i = 0; i < h; ++i) {
     const at::Tensor q = stacked(x.q, i, h), k = stacked(x.k, i, h), g = stacked(y.gradient, i, h);
-    const at::Tensor scores = scores_of(q, k, hidden, scale), of_scores = at::mm(g, stacked(x.v, i, h).t());
+    const at::Tensor scores = scores_of(q, k, hidden, options), of_scores = product(g, stacked(x.v, i, h).t(), options);
     probabilities_and_gradients(scores, of_scores, stacked(y.log_sum, i, h).contiguous(),
                                 stacked(products, i, h).contiguous(), i * each, tile, options);
-    of_q.push_back(scaled_product(of_scores, k, scale));
-    of_k.push_back(scaled_product(of_scores.t(), q, scale));
-    of_v.push_back(at::mm(scores.t(), g));
+    of_q.push_back(scaled_product(of_scores, k, scale, options));
+    of_k.push_back(scaled_product(of_scores.t(), q, scale, options));
+    of_v.push_back(product(scores.t(), g, options));
   }
   return {unstacked(of_q, tile.queries.size()), unstacked(of_k, tile.keys.size()), unstacked(of_v, tile.keys.size())};
 }

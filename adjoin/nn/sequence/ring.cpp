@@ -39,7 +39,7 @@ class Ring {
         const PartialAttention more = attend(inputs(mine.q, visitors, tile, finite), tile, options_);
         const PartialAttention here{part(sum.out, tile.query_row, tile.queries),
                                     part(sum.log_sum, tile.query_row, tile.queries)};
-        is_first(tile.query_row) ? assign(here, more) : merge(here, more);
+        is_first(tile.query_row) ? assign(here, more) : merge(here, more, options_);
       }
     });
     return sum;

@@ -17,6 +17,7 @@
 #include <tuple>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/nn/fixed/elementwise.hpp"
 #include "adjoin/nn/sequence/composed_tile.hpp"
 #include "adjoin/nn/sequence/dropped_tile.hpp"
 #include "adjoin/partition/layout.hpp"
@@ -90,8 +91,11 @@ at::ScalarType partial_type(const at::Tensor& x) {
   return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-void merge(const PartialAttention& sum, const PartialAttention& more) {
-  const at::Tensor log_sum = at::logaddexp(sum.log_sum, more.log_sum);
+void merge(const PartialAttention& sum, const PartialAttention& more, const AttentionOptions& options) {
+  const auto add = [](at::Tensor out, const std::vector<at::Tensor>& x) { at::logaddexp_out(out, x[0], x[1]); };
+  const at::Tensor log_sum =
+      options.in_order ? fixed::elementwise({sum.log_sum.flatten(), more.log_sum.flatten()}, add).view_as(sum.log_sum)
+                       : at::logaddexp(sum.log_sum, more.log_sum);
   const at::Tensor shift = log_sum.masked_fill(log_sum == -kInfinity, 0);  // 0 instead of NaN where both hide all
   const auto weight = [&](const PartialAttention& partial) { return (partial.log_sum - shift).exp_().unsqueeze(-1); };
   at::Tensor out = sum.out;

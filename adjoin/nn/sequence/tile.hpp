@@ -45,7 +45,7 @@ struct PartialAttention {
 at::ScalarType partial_type(const at::Tensor& x);
 
 /// Adds, in place, attention to some more keys: the result is attention to the keys of both.
-void merge(const PartialAttention& sum, const PartialAttention& more);
+void merge(const PartialAttention& sum, const PartialAttention& more, const AttentionOptions& options);
 
 /// Copies `other` into `sum`, in place.
 void assign(const PartialAttention& sum, const PartialAttention& other);

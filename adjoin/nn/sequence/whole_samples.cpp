@@ -208,10 +208,13 @@ at::Tensor attention_on_one_worker(const at::Tensor& q, const at::Tensor& k, con
   bool serves = q.is_cpu() && !options.mask && !options.drops() && *options.scale > 0 && q.numel() > 0;
   for (int64_t row = 0; const Run& run : rows.runs(0))  // else a sample is in pieces, or samples are in another order
     serves &= rows.offset(run.sample) + run.tokens.begin == std::exchange(row, row + run.tokens.size());
-  // The kernel returns a number for a NaN query.
-  if (!serves || !std::isfinite((q.sum() + k.sum()).item<double>()))
-    return ring_attention(q, k, v, rows, Communicator(), options);
   const bool is_fixed = FixedOrder::current() != nullptr;
+  // The kernel returns a number for a NaN query.
+  if (!serves || !std::isfinite((q.sum() + k.sum()).item<double>())) {
+    AttentionOptions of_ring = options;
+    of_ring.in_order = is_fixed;
+    return ring_attention(q, k, v, rows, Communicator(), of_ring);
+  }
   const std::string key = std::string("batches of ") + c10::toString(partial_type(q)) +
                           (options.causal ? ", causal" : "") + (is_fixed ? ", fixed" : "");
   const auto batches = rows.once(key, [&] { return batches_of(rows, options.causal, partial_type(q), is_fixed); });

@@ -19,7 +19,7 @@ using adjoin::testing::waves_of;
 
 int64_t broken(const Promise& promise, uint64_t cases = 20) {
   int64_t count = 0;
-  for (uint64_t seed = 0; seed < cases; ++seed) count += promise.is_kept(seed) ? 0 : 1;
+  for (uint64_t seed = 0; seed < cases; ++seed) count += promise.result_of(seed) ? 0 : 1;
   return count;
 }
 
