@@ -111,7 +111,7 @@ ExpertRows::ExpertRows(const at::Tensor& chosen, const Split& experts, const Com
   std::vector<int64_t> from_each = from_all(routes->sent, 1);
   const auto here = static_cast<size_t>(experts.size(group.rank()));
   routes->in_order = FixedOrder::current() != nullptr;
-  if (!leaf_of.empty() || leaves > 1) {
+  if (leaves > 0) {
     std::vector<int64_t> by_leaf(routes->sent.size() * static_cast<size_t>(leaves));
     for (size_t pair = 0; pair < expert_of.size(); ++pair)
       ++by_leaf[static_cast<size_t>(expert_of[pair] * leaves + leaf_of[pair / static_cast<size_t>(routes->top_k)])];

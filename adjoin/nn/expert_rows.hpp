@@ -25,7 +25,7 @@ class ExpertRows {
   /// Throws: InvalidArgument unless each rank of the group has one range of experts, in order, and for a chosen expert that is
   ///         in none of these
   ExpertRows(const at::Tensor& chosen, const Split& experts, const Communicator& group, at::Device device = at::kCPU,
-             const std::vector<int64_t>& leaf_of = {}, int64_t leaves = 1);
+             const std::vector<int64_t>& leaf_of = {}, int64_t leaves = 0);
 
   /// Shape:   [rows, features] -> the rows of each expert of this rank, expert by expert
   /// Kinds:   split -> split in another way

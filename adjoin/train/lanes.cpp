@@ -8,7 +8,6 @@
 #include "adjoin/comm/contract/common_cause.hpp"
 #include "adjoin/comm/values.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
-#include "adjoin/nn/fixed/kept_promises.hpp"
 #include "adjoin/task/grid_sizes.hpp"
 
 namespace adjoin::train {
@@ -51,8 +50,7 @@ data::BatchPart Lanes::part(int64_t samples, int number) const {
   return {all.front().samples.begin, all.back().samples.end - all.front().samples.begin};
 }
 
-void check_kernels(const Communicator& world) {
-  static const std::vector<nn::fixed::KeptPromise> kernels = nn::fixed::kept_promises(0);
+void check_kernels(const std::vector<nn::fixed::KeptPromise>& kernels, const Communicator& world) {
   std::vector<int64_t> mine;
   for (const auto& kernel : kernels)
     mine.insert(mine.end(), {kernel.broken, static_cast<int64_t>(kernel.first_result)});

@@ -6,6 +6,7 @@
 
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/movement/fixed_order.hpp"
+#include "adjoin/nn/fixed/kept_promises.hpp"
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/task/task.hpp"
 
@@ -37,9 +38,8 @@ class Lanes {
   int microbatches_;
 };
 
-/// Tries this process's kernels once, for about half a second (nn::fixed::kept_promises), and compares what they give on all
-/// ranks.
-/// Throws: Error on all ranks: where one does not keep its bits in pieces, or gives others on another rank; with rank and host
-void check_kernels(const Communicator& world);
+/// Compares what came out of each rank's promises (nn::fixed::kept_promises), all of which tried the same.
+/// Throws: Error on all ranks: where a kernel does not keep its bits in pieces, or gives others on another rank; with rank and host
+void check_kernels(const std::vector<nn::fixed::KeptPromise>& kernels, const Communicator& world);
 
 }  // namespace adjoin::train

@@ -94,6 +94,7 @@ TEST(Optimizer, takes_parameters_of_several_grids_of_the_same_workers) {
 
 TEST(Optimizer, takes_the_norm_over_the_workers_that_it_is_given) {
   for_each_world({2, 4}, [](const Communicator& world) {
+    if (world.size() % 2 != 0) return;  // an MPI job's world
     const int half = world.size() / 2;
     const Communicator mine = *world.split(world.rank() / half, world.rank());  // each half has a model of its own
     CutAndCopied module(Grid(mine, {{"w", half}}), Grid(mine, {{"v", 1}, {"u", half}}), half);

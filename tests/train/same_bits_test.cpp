@@ -9,10 +9,13 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/processes.hpp"
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/store/state_parts.hpp"
 #include "adjoin/task/grid_sizes.hpp"
+#include "adjoin/train/lanes.hpp"
 #include "adjoin/train/trainer.hpp"
+#include "tests/support/failures.hpp"
 #include "tests/support/random_task.hpp"
 #include "tests/support/scale.hpp"
 #include "tests/support/worlds.hpp"
@@ -127,6 +130,24 @@ TEST(SameBits, has_experts_in_every_layout) {
     c.optimizer = OptimizerRule::muon;
     expect_one_hash(c);
   }
+}
+
+TEST(SameBits, are_refused_where_kernels_differ) {
+  for_each_world({1, 2, 3}, [](const Communicator& world) {
+    const std::vector<nn::fixed::KeptPromise> alike{{"gelu of float32", 1, 0, 7}, {"softmax of float32", 1, 0, 8}};
+    EXPECT_NO_THROW(check_kernels(alike, world));
+    const int last = world.size() - 1;
+    const std::string there = "rank " + std::to_string(last) + " on " + host_name();
+    auto other = alike, broken = alike;
+    if (world.rank() == last) ++other[1].first_result, ++broken[0].broken;
+    EXPECT_EQ(thrown_by<Error>([&] { check_kernels(broken, world); }),
+              "--same-bits: gelu of float32 change with what is computed beside them on " + there +
+                  "; adjoin doctor --same-bits says more");
+    if (world.size() == 1) return;
+    EXPECT_EQ(thrown_by<Error>([&] { check_kernels(other, world); }),
+              "--same-bits: softmax of float32 give other bits on " + there + " than on rank 0 on " + host_name() +
+                  "; expected one type of processor and one LibTorch");
+  });
 }
 
 TEST(SameBits, depend_on_lanes_leaves_and_features) {

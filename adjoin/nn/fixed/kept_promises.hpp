@@ -20,4 +20,7 @@ struct KeptPromise {
 /// Not to be called beside other work of LibTorch in this process: it changes the number of threads, and sets it back.
 std::vector<KeptPromise> kept_promises(double seconds);
 
+/// kept_promises(0) of this process, tried once, while other threads that ask for it wait.
+const std::vector<KeptPromise>& promises_of_process();
+
 }  // namespace adjoin::nn::fixed

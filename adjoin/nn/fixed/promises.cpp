@@ -286,4 +286,9 @@ std::vector<KeptPromise> kept_promises(double seconds) {
   return tried(promises(), seconds);
 }
 
+const std::vector<KeptPromise>& promises_of_process() {
+  static const std::vector<KeptPromise> once = kept_promises(0);
+  return once;
+}
+
 }  // namespace adjoin::nn::fixed

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/fixed_order.hpp"
 #include "adjoin/nn/fixed/column_sums.hpp"
 #include "adjoin/nn/fixed/elementwise.hpp"
 #include "adjoin/nn/fixed/product.hpp"
+#include "adjoin/nn/sequence/key_value_cache.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/waves.hpp"
 
@@ -79,6 +81,23 @@ TEST(FixedKernels, compute_what_LibTorch_computes) {
   const at::Tensor odd = waves_of({3, 43}).to(at::kFloat);
   const at::Tensor given = elementwise({odd}, [](at::Tensor out, const auto& in) { at::gelu_out(out, in[0]); });
   EXPECT_LT((given - at::gelu(odd)).abs().max().item<double>(), 1e-6);
+}
+
+TEST(FixedKernels, attend_to_cached_keys_alike_in_any_heads) {
+  const auto order = std::make_shared<FixedOrder>();
+  const WithOrder with_order(order);
+  const int64_t heads = 5, tokens = 37, size = 6;
+  const at::Tensor k = waves_of({tokens, heads, size}).to(at::kFloat),
+                   q = waves_of({1, 2 * heads, size}).to(at::kFloat);
+  const auto attended = [&](Range of_heads) {
+    KeyValueCache cache(tokens);
+    const at::Tensor keys = k.narrow(1, of_heads.begin, of_heads.size());
+    cache.append(keys, keys * 3);
+    return cache.attend(q.narrow(1, 2 * of_heads.begin, 2 * of_heads.size()), 0.3);
+  };
+  const at::Tensor all = attended({0, heads});
+  for (int64_t head = 0; head < heads; ++head)
+    EXPECT_TRUE(at::equal(attended({head, head + 1}), all.narrow(1, 2 * head, 2))) << head;
 }
 
 TEST(FixedKernels, refuse_types_in_which_there_are_no_fixed_products) {
