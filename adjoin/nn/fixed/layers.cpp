@@ -10,6 +10,7 @@
 #include <ATen/ops/silu_backward.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
@@ -110,22 +111,20 @@ AddToSum sums_of_columns(const Order& order, const at::Tensor& x, const Communic
       add_column_sums(sum, x, order->blocks_of(leaves));
     };
   const std::vector<Range> blocks = order->blocks_of(order->rows_of(order->leaves, order->tokens));
-  const auto ranks = static_cast<int>(group.size());
-  const std::vector<int64_t> counts = Split::balanced(std::ssize(blocks), ranks, 0).sizes();
-  const Range mine = balanced_range(std::ssize(blocks), ranks, group.rank());
-  const at::TensorOptions options = x.options().dtype(at::kFloat);
-  const at::Tensor here = at::zeros({mine.size(), x.size(1)}, options);
-  for (int64_t i = mine.begin, first = blocks.empty() ? 0 : blocks[mine.begin].begin; i < mine.end; ++i) {
-    const Range& block = blocks[static_cast<size_t>(i)];
-    add_column_sums(here[i - mine.begin], x, std::array{Range{block.begin - first, block.end - first}});
+  const Split of_ranks = Split::balanced(std::ssize(blocks), group.size(), 0);
+  const int64_t first = of_ranks.offset(group.rank()), count = of_ranks.size(group.rank());
+  const at::Tensor here = at::zeros({count, x.size(1)}, x.options().dtype(at::kFloat));
+  for (int64_t i = 0, row = 0; i < count; ++i) {
+    const int64_t begin = std::exchange(row, row + blocks[static_cast<size_t>(first + i)].size());
+    add_column_sums(here[i], x, std::array{Range{begin, row}});
   }
   BlockStaging staging;
-  const at::Tensor all = join_blocks(here, group, Split::balanced(std::ssize(blocks), ranks, 0), staging);
-  return [all, blocks](const at::Tensor& sum, std::span<const Range> leaves) {
-    for (int64_t i = 0; i < std::ssize(blocks); ++i)
-      for (const Range& leaf : leaves)
-        if (blocks[static_cast<size_t>(i)].begin >= leaf.begin && blocks[static_cast<size_t>(i)].end <= leaf.end)
-          at::Tensor(sum).add_(all[i]);
+  return [blocks, sums = join_blocks(here, group, of_ranks, staging)](const at::Tensor& sum,
+                                                                      std::span<const Range> leaves) {
+    for (size_t i = 0; i < blocks.size(); ++i)
+      if (std::ranges::any_of(
+              leaves, [&](const Range& leaf) { return blocks[i].begin >= leaf.begin && blocks[i].end <= leaf.end; }))
+        at::Tensor(sum).add_(sums[static_cast<int64_t>(i)]);
   };
 }
 
