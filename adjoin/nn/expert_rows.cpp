@@ -110,7 +110,6 @@ ExpertRows::ExpertRows(const at::Tensor& chosen, const Split& experts, const Com
   };
   std::vector<int64_t> from_each = from_all(routes->sent, 1);
   const auto here = static_cast<size_t>(experts.size(group.rank()));
-  routes->in_order = FixedOrder::current() != nullptr;
   if (leaves > 0) {
     std::vector<int64_t> by_leaf(routes->sent.size() * static_cast<size_t>(leaves));
     for (size_t pair = 0; pair < expert_of.size(); ++pair)
@@ -145,15 +144,14 @@ ExpertRows::ExpertRows(const at::Tensor& chosen, const Split& experts, const Com
 at::Tensor ExpertRows::to_experts(const at::Tensor& x) const {
   at::Tensor sorted = x;
   if (routes_->order.defined())
-    sorted = apply({.forward = [routes = routes_](const at::Tensor& t) { return t.index_select(0, routes->row); },
-                    .adjoint =
-                        [routes = routes_](const at::Tensor& t) {
-                          const at::Tensor pairs = t.index_select(0, routes->inverse);
-                          if (routes->top_k == 1) return pairs;
-                          const at::Tensor choices = pairs.view({routes->rows, routes->top_k, t.size(1)});
-                          return routes->in_order ? fixed::sum_of_choices(choices) : choices.sum(1);
-                        }},
-                   x);
+    sorted =
+        apply({.forward = [routes = routes_](const at::Tensor& t) { return t.index_select(0, routes->row); },
+               .adjoint =
+                   [routes = routes_](const at::Tensor& t) {
+                     const at::Tensor pairs = t.index_select(0, routes->inverse);
+                     return routes->top_k == 1 ? pairs : pairs.view({routes->rows, routes->top_k, t.size(1)}).sum(1);
+                   }},
+              x);
   if (routes_->group.size() == 1) return sorted;
   const at::Tensor came = all_to_all(sorted, routes_->to, routes_->from, routes_->group);
   if (routes_->by_expert.empty()) return came;

@@ -52,7 +52,6 @@ class ExpertRows {
     std::vector<int64_t> to, from;       // number of pairs, for each rank
     std::vector<Range> by_expert, back;  // of received pairs: the range of each expert and rank, by expert; and back
     Communicator group;
-    bool in_order = false;
     std::shared_ptr<const std::vector<fixed::RowsOfSource>> sources = {};
   };
   std::shared_ptr<const Routes> routes_;

@@ -173,11 +173,8 @@ at::Tensor MixtureOfExpertsImpl::forward(const at::Tensor& x, const ForwardPass&
   const at::Tensor made = column_(way.to_experts(for_own_features(as_in_product(rows))), way.grouped());
   at::Tensor y = way.from_experts(row_(activated(made, options_.activation), way.grouped()));
   if (gates.defined()) y = y * for_own_features(gates).to(y.scalar_type()).unsqueeze(2);
-  if (order) {
-    const at::Tensor sum = fixed::sum_of_choices(y);
-    return split ? scatter_to(sum, features_, *split) : sum;
-  }
   const at::Tensor summand = options_.top_k == 1 ? y.squeeze(1) : y.sum(1);
+  if (order) return split ? scatter_to(summand, features_, *split) : summand;
   return split ? reduce_scatter(summand, features_, *split) : reduce_from(summand, features_);
 }
 

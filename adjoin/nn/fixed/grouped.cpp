@@ -1,6 +1,5 @@
 #include "adjoin/nn/fixed/grouped.hpp"
 
-#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/log_softmax.h>
@@ -103,12 +102,6 @@ struct Grouped : torch::autograd::Function<Grouped> {
 at::Tensor grouped(const Order& order, const at::Tensor& x, const at::Tensor& weight, const GroupedRows& rows,
                    const CutFeatures& cut) {
   return Grouped::apply(x, weight, order, rows, cut);
-}
-
-at::Tensor sum_of_choices(const at::Tensor& x) {
-  at::Tensor sum = x.select(1, 0);
-  for (int64_t i = 1; i < x.size(1); ++i) sum = sum + x.select(1, i);
-  return sum;
 }
 
 at::Tensor softmax_of_rows(const at::Tensor& x) {

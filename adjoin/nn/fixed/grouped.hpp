@@ -29,9 +29,6 @@ struct GroupedRows {
 at::Tensor grouped(const std::shared_ptr<const FixedOrder>& order, const at::Tensor& x, const at::Tensor& weight,
                    const GroupedRows& rows, const CutFeatures& cut);
 
-/// The sum of [rows, k, features] over dim 1, one after another: LibTorch's order depends on the number of features.
-at::Tensor sum_of_choices(const at::Tensor& x);
-
 /// softmax along dim 1 whose gradient has the same bits for any number of rows and threads, unlike LibTorch's.
 at::Tensor softmax_of_rows(const at::Tensor& x);
 

@@ -9,6 +9,7 @@
 #include "adjoin/nn/fixed/column_sums.hpp"
 #include "adjoin/nn/fixed/elementwise.hpp"
 #include "adjoin/nn/fixed/product.hpp"
+#include "adjoin/nn/sequence/attention.hpp"
 #include "adjoin/nn/sequence/key_value_cache.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/waves.hpp"
@@ -98,6 +99,56 @@ TEST(FixedKernels, attend_to_cached_keys_alike_in_any_heads) {
   const at::Tensor all = attended({0, heads});
   for (int64_t head = 0; head < heads; ++head)
     EXPECT_TRUE(at::equal(attended({head, head + 1}), all.narrow(1, 2 * head, 2))) << head;
+}
+
+TEST(FixedKernels, multiply_alike_in_pieces_of_every_size) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
+    for (const int64_t k : {1, 7, 16, 40}) {
+      const at::Tensor a = waves_of({50, k}).to(type), b = waves_of({k, 50}, 1000).to(type), all = product(a, b);
+      for (int64_t rows = 1; rows <= 50; rows += 7)
+        for (int64_t columns = 1; columns <= 50; columns += 7)
+          EXPECT_TRUE(at::equal(product(a.narrow(0, 0, rows), b.narrow(1, 0, columns)),
+                                all.narrow(0, 0, rows).narrow(1, 0, columns)))
+              << rows << " x " << columns << " x " << k << " of " << c10::toString(type);
+    }
+}
+
+TEST(FixedKernels, attend_alike_whatever_heads_and_samples_are_beside) {
+  const auto order = std::make_shared<FixedOrder>();
+  const WithOrder with_order(order);
+  const std::vector<int64_t> lengths{200, 3, 170, 29};
+  const Rows rows = Rows::balanced(lengths, 1);
+  for (const int64_t size : {6, 16}) {
+    const int64_t heads = 3;
+    const auto numbers = [&](int64_t of_heads, int64_t begin) {
+      return waves_of({rows.size(), of_heads, size}, begin).to(at::kFloat);
+    };
+    const at::Tensor q = numbers(2 * heads, 0), k = numbers(heads, 7000), v = numbers(heads, 90000),
+                     g = numbers(2 * heads, 500);
+    const auto attended = [&](const Rows& some, Range of_rows, Range of_heads) {
+      const auto part = [&](const at::Tensor& x, int64_t each) {
+        return x.narrow(0, of_rows.begin, of_rows.size())
+            .narrow(1, each * of_heads.begin, each * of_heads.size())
+            .detach()
+            .requires_grad_();
+      };
+      const std::vector<at::Tensor> inputs{part(q, 2), part(k, 1), part(v, 1)};
+      const at::Tensor y = attention(inputs[0], inputs[1], inputs[2], some, Communicator(), {.causal = true});
+      y.backward(part(g, 2).detach());
+      return std::vector{y.detach(), inputs[0].grad(), inputs[1].grad(), inputs[2].grad()};
+    };
+    const auto all = attended(rows, {0, rows.size()}, {0, heads});
+    for (int64_t sample = 0, row = 0; sample < std::ssize(lengths); ++sample) {
+      const int64_t length = lengths[static_cast<size_t>(sample)], head = sample % heads;
+      const auto alone = attended(Rows::balanced({length}, 1), {row, row + length}, {head, head + 1});
+      for (size_t i = 0; i < alone.size(); ++i) {
+        const int64_t each = i < 2 ? 2 : 1;
+        EXPECT_TRUE(at::equal(alone[i], all[i].narrow(0, row, length).narrow(1, each * head, each)))
+            << "sample " << sample << ", tensor " << i << ", heads of " << size;
+      }
+      row += length;
+    }
+  }
 }
 
 TEST(FixedKernels, refuse_types_in_which_there_are_no_fixed_products) {
