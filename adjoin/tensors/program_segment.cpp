@@ -1,5 +1,6 @@
 #include "adjoin/tensors/program_segment.hpp"
 
+#include <ATen/Context.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 
@@ -7,12 +8,12 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
-#include "adjoin/comm/values.hpp"
 #include "adjoin/movement/global_tensor.hpp"
 #include "adjoin/parallel/automatic.hpp"
 #include "adjoin/parallel/pipelined.hpp"
@@ -21,11 +22,10 @@
 #include "adjoin/program/recompute.hpp"
 #include "adjoin/program/stages.hpp"
 #include "adjoin/task/precision.hpp"
+#include "adjoin/tensors/samples_of_ranks.hpp"
 
 namespace adjoin::train {
 namespace {
-
-constexpr int64_t kMostSamples = int64_t{1} << 24;  // of a batch
 
 /// The pieces of a program's weights under Python's names. They have their values already: none is initialized.
 class ProgramPieces : public nn::ShardedModule {
@@ -62,29 +62,6 @@ std::vector<parallel::NamedTensor> named(const torch::nn::Module& module, const 
   return tensors;
 }
 
-/// A micro-batch of the ranks along dp, each of which has some of its samples.
-struct SamplesOfRanks {
-  std::vector<int64_t> begins = {};
-  int64_t all = 0, first = 0;  ///< `first`: the place in the global batch
-
-  SamplesOfRanks(int64_t mine, int64_t first_here, const Communicator& dp) {
-    const std::vector<int64_t> of_ranks = numbers_of_all(first_here * kMostSamples + mine, dp);
-    for (const int64_t of_rank : of_ranks) {
-      begins.push_back(all);
-      all += of_rank % kMostSamples;
-    }
-    first = of_ranks.front() / kMostSamples;
-  }
-
-  /// The layout of a tensor with some rows for each sample; of another one, whole.
-  Layout layout(const std::vector<int64_t>& shape, const GridShape& grid) const {
-    if (begins.size() == 1 || shape.empty() || all == 0 || shape[0] % all != 0) return Layout(grid, shape);
-    std::vector<int64_t> rows = begins;
-    for (int64_t& begin : rows) begin *= shape[0] / all;
-    return Layout(grid, shape, {{Split::at(rows, shape[0], 0), {"dp"}}});
-  }
-};
-
 /// A tensor such as the program was exported with, of `samples` samples unless it takes another number alone.
 at::Tensor example_of(const program::TensorSpec& spec, int64_t samples) {
   std::vector<int64_t> sizes;
@@ -115,29 +92,39 @@ class ProgramNet::OnRank {
    public:
     Part(std::shared_ptr<OnRank> rank, const std::vector<parallel::NamedTensor>& tensors, const Grid& place,
          const parallel::Cuts& cuts, bool shards)
-        : rank_(std::move(rank)), model_(tensors, rank_->grid, cuts) {
+        : rank_(std::move(rank)) {
+      if (rank_->is_plain) {
+        for (const auto& [name, tensor, is_buffer] : tensors)
+          add(name, {name, tensor, Layout(place.shape(), tensor.sizes().vec()), place, {}, is_buffer});
+        return;
+      }
+      model_.emplace(tensors, rank_->grid, cuts);
       for (nn::Parameter parameter :
-           shards ? (model_.shards(), model_.parameters()) : (model_.trained(), model_.parameters())) {
+           shards ? (model_->shards(), model_->parameters()) : (model_->trained(), model_->parameters())) {
         parameter.layout = parameter.layout.on(place.shape(), Kind::copied);
         parameter.grid = place;
         add(parameter.name, parameter);
       }
     }
-    void begin(const Step& step, int64_t drawn) { model_.begin(step, drawn); }
+    void begin(const Step& step, int64_t drawn) { model_->begin(step, drawn); }
     OnRank& rank() const { return *rank_; }
 
    private:
     const std::shared_ptr<OnRank> rank_;
-    parallel::Distributed model_;
+    std::optional<parallel::Distributed> model_;
   };
 
   std::shared_ptr<program::Program> net;
   std::vector<parallel::Child> stages;
-  Grid grid;  ///< the ranks that have the same stages, as a world of their own
+  Grid grid;              ///< the ranks that have the same stages, as a world of their own
+  bool is_plain = false;  ///< runs as it is: on one rank, and draws by LibTorch's generator
+  bool is_seeded = false;
 
   /// What a stage gives of global inputs.
   parallel::Bundle run(size_t stage, const models::Modules& modules, const parallel::Bundle& received,
                        const std::vector<at::Tensor>& inputs, const Step& step, const std::string& output) {
+    net->train(step.training);
+    if (is_plain) return run_plain(inputs, step, output);
     const SamplesOfRanks samples(inputs.front().size(0), step.first_sample, grid.axis("dp"));
     const auto layout = [&](const std::vector<int64_t>& shape) { return samples.layout(shape, grid.shape()); };
     const parallel::Child& child = stages[stage];
@@ -147,7 +134,6 @@ class ProgramNet::OnRank {
     home->drawn = samples.first * parallel::kMostDraws + *child.draws_before;
     for (size_t part = 0; part < modules.of_parts.size(); ++part) modules.as<Part>(part).begin(drawn, home->drawn);
     const DrawsAlike alike(home);
-    net->train(step.training);
     std::vector<parallel::Bundle::Item> all;
     for (const at::Tensor& input : inputs) {
       std::vector<int64_t> shape = input.sizes().vec();
@@ -157,12 +143,27 @@ class ProgramNet::OnRank {
     const parallel::Bundle results = child.with_micro_batch(
         stage == 0 ? parallel::Bundle() : parallel::from_previous_stage(received, grid, layout), all);
     if (stage + 1 < stages.size()) return parallel::for_next_stage(results, grid, layout);
-    const at::Tensor& result = results.size() == 1 ? static_cast<const at::Tensor&>(results) : results[output];
+    const at::Tensor& result = chosen(results, output);
     const std::vector<int64_t> shape = result.sizes().vec();
     const bool has_samples = result.dim() > 0 && result.size(0) == samples.all;
     return moved(result,
                  home->interned(has_samples ? layout(shape) : Layout(grid.shape(), shape, {}, {{"dp", Kind::copied}})),
                  *home);
+  }
+
+ private:
+  static const at::Tensor& chosen(const parallel::Bundle& results, const std::string& output) {
+    return results.size() == 1 ? static_cast<const at::Tensor&>(results) : results[output];
+  }
+
+  at::Tensor run_plain(const std::vector<at::Tensor>& inputs, const Step& step, const std::string& output) {
+    if (step.training && !is_seeded) {
+      is_seeded = true;
+      at::Generator generator = at::globalContext().defaultGenerator(inputs.front().device());
+      const std::scoped_lock lock(generator.mutex());
+      generator.set_current_seed(step.seed);
+    }
+    return chosen(net->run({inputs.begin(), inputs.end()}), output);
   }
 };
 
@@ -315,7 +316,10 @@ std::shared_ptr<torch::nn::Module> ProgramNet::made(Ranks& ranks, const std::vec
     auto net = program::load_program(path());
     if (configuration_.recompute == Recompute::segment) net->recompute(program::repeated_modules(*net));
     net->to(tensor.device());
-    return OnRank{net, program::stages_between(net, ranks.borders), parallel::as_world(stage)};
+    return OnRank{.net = net,
+                  .stages = program::stages_between(net, ranks.borders),
+                  .grid = parallel::as_world(stage),
+                  .is_plain = configuration_.masks == Masks::torch};
   });
   const std::vector<parallel::NamedTensor> tensors = named(*rank->net, weights);
   return std::make_shared<OnRank::Part>(rank, tensors, stage, cuts_of(cuts_, tensors), shards);
