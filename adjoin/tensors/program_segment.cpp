@@ -196,7 +196,6 @@ ProgramNet::ProgramNet(const Configuration& configuration)
     inputs_.push_back({input.name, *input.tensor});
   }
   check(!inputs_.empty(), "it takes no input");
-  if (configuration.recompute == Recompute::segment) net_->recompute(program::repeated_modules(*net_));
   check(!net_->eval_mode().starts_with("none"),
         "it cannot be evaluated, as its training graph does not show what eval() "
         "changes: write it by adjoin.export_program");
@@ -220,12 +219,16 @@ ProgramNet::ProgramNet(const Configuration& configuration)
                                                output_name_ + "\", " + program::to_string(output_));
   check(is_loss || !output_.sizes.empty(),
         "its output \"" + output_name_ + "\" is one number: is it the loss (--loss none)?");
-  if (configuration.tp == 1) return;
+  if (configuration.tp > 1) find_cuts();
+  if (configuration.recompute == Recompute::segment) net_->recompute(program::repeated_modules(*net_));
+}
+
+void ProgramNet::find_cuts() {
   parallel::AutomaticOptions options{.weights_over = {"tp"}};
   options.inputs.assign(inputs_.size(), {"samples over dp"});
   const std::vector<at::Tensor> tensors = example();
   parallel::CutSearch search(
-      parallel::tensors_of(*net_), configuration.shape().at("pp", 0), tensors,
+      parallel::tensors_of(*net_), configuration_.shape().at("pp", 0), tensors,
       [&] {
         net_->run({tensors.begin(), tensors.end()});
       },

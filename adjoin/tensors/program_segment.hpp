@@ -67,6 +67,7 @@ class ProgramNet {
  private:
   class OnRank;
   class Ranks;
+  void find_cuts();
   std::vector<int64_t> borders(int stages, const Communicator& world) const;
   std::shared_ptr<torch::nn::Module> made(Ranks& ranks, const std::vector<std::string>& weights, const Grid& stage,
                                           const at::TensorOptions& tensor) const;
