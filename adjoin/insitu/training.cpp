@@ -14,7 +14,7 @@
 namespace adjoin::insitu {
 namespace {
 
-constexpr double kMost = std::numeric_limits<double>::max();
+constexpr double kMostReal = std::numeric_limits<double>::max();
 
 parallel::Rule rule_of(const Fields& fields) {
   const std::string name = fields.word("rule", "adamw");
@@ -39,12 +39,12 @@ Training::Choice Training::choice_of(const Network& network, const std::string& 
   const nlohmann::json all = parsed("optimizer", description);
   const Fields fields("optimizer", all);
   Choice choice{rule_of(fields), {}, {}};
-  choice.options.weight_decay = fields.number("decay", 0, 0, kMost);
-  choice.options.clip = fields.number("clip", 0, 0, kMost);
+  choice.options.weight_decay = fields.number("decay", 0, 0, kMostReal);
+  choice.options.clip = fields.number("clip", 0, 0, kMostReal);
   choice.options.workers = network.blocks().grid().world();
   Schedule& schedule = choice.schedule;
   schedule.name = fields.word("schedule", "constant");
-  schedule.rate = fields.number("rate", 1e-3, 0, kMost);
+  schedule.rate = fields.number("rate", 1e-3, 0, kMostReal);
   schedule.warmup = fields.integer("warmup", 0, 0);
   schedule.steps = fields.integer("steps", 0, 0);
   if (schedule.name != "constant" && schedule.name != "linear" && schedule.name != "cosine")

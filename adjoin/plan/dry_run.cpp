@@ -39,7 +39,8 @@ void dry_run(const Configuration& given, const TaskMaker& make, bool as_json) {
   const std::vector<RankPlan> ranks = planned(nn::AssumedExperts::Rows::even);
   int64_t rows = 0;
   for (const RankPlan& rank : ranks) rows = std::max(rows, rank.rows);
-  say("a rank goes through at most " + grouped(rows) + " tokens at once");
+  say("a rank goes through at most " + grouped(rows) + (configuration.is_of_tensors() ? " samples" : " tokens") +
+      " at once");
   if (configuration.pp > 1 && !as_json)
     print_stages(std::cout, stages_of(configuration, segments_of(configuration, *task)));
   int64_t of_full_experts = 0;

@@ -25,7 +25,7 @@ std::vector<int64_t> layout_of_needs(const Configuration& c, const models::Segme
   std::vector<int64_t> numbers{c.ep, c.cp, c.tp, c.sp ? 1 : 0, c.zero, parts_of_step(c) > 1 ? 1 : 0};
   numbers.insert(numbers.end(), {static_cast<int64_t>(row_options(c).method), static_cast<int64_t>(c.recompute)});
   const bool has_table = std::ranges::any_of(segment.parts, &models::ModuleRecipe::is_table);
-  if (c.ep > 1 || c.zero > 1 || has_table) numbers.insert(numbers.end(), {c.dp, c.pp});
+  if (c.ep > 1 || c.zero > 1 || has_table || segment.with_input) numbers.insert(numbers.end(), {c.dp, c.pp});
   return numbers;
 }
 
@@ -65,7 +65,8 @@ Load load_of(const SegmentTrial& trial, const models::Model& model) {
   std::vector<int64_t> numbers;
   if (rows) numbers = rows.all().lengths();
   // Ranks along tp may have other numbers of rows.
-  if (trial.input.defined()) numbers.push_back(trial.input.numel());
+  for (const auto& [name, x] : trial.input.items()) numbers.push_back(x.numel());
+  if (!rows) numbers.push_back(trial.batch.input.numel());
   if (trial.segment.output_shape) numbers.push_back(trial.segment.output_shape(model->stage(), rows).front());
   return {trial.batch.input.size(0), hash_of(std::span<const int64_t>(numbers))};
 }
@@ -76,9 +77,15 @@ std::string name_of(const SegmentTrial& trial, const models::Model& model, size_
   for (const auto& module : model->modules(i).of_parts)
     for (const at::Tensor& weight : module->parameters()) name.append(" ").append(shape_text(weight.sizes().vec()));
   name += " of worker " + std::to_string(trial.batch.pass.rows.index());
-  if (trial.input.defined() && trial.input.requires_grad()) name += ", with a gradient";
+  if (std::ranges::any_of(trial.input.items(), [](const auto& item) { return item.tensor.requires_grad(); }))
+    name += ", with a gradient";
   if (trial.splits_backward) name += ", splits backward";
   return name;
+}
+
+/// A tensor of another shape.
+at::Tensor like(const at::Tensor& x, const std::vector<int64_t>& shape) {
+  return at::empty(shape, x.options()).requires_grad_(x.requires_grad());
 }
 
 }  // namespace
@@ -96,7 +103,7 @@ StageNeeds MeasuredSegments::needs(int stage, int number, const SegmentsOwner& o
   const bool splits = split_.contains({stage, number});
   const std::span segments = stages_.segments_of(stage);
   StageNeeds needs{stages_.place_of(stage)};
-  at::Tensor input = stage == 0 ? at::Tensor() : arriving(stage - 1, model, batch);
+  parallel::Bundle input = stage == 0 ? parallel::Bundle() : arriving(stage - 1, owner, batch);
   const bool keeps_gathered = shards_weights(configuration_) && stages_.backward_follows(stage, number);
   for (size_t i = 0; i < segments.size(); ++i) {
     const bool is_last = i + 1 == segments.size();  // of the stage
@@ -117,17 +124,36 @@ StageNeeds MeasuredSegments::needs(int stage, int number, const SegmentsOwner& o
     needs.segments.push_back(&needs_of(trial, model, needs.first + i));
     input = needs.segments.back()->output;
     // The needs may have been measured with another micro-batch.
-    if (segments[i].output_shape)
-      input = at::empty(segments[i].output_shape(model->stage(), batch.pass.rows), input.options())
-                  .requires_grad_(input.requires_grad());
+    if (segments[i].output_shape) input = like(input, segments[i].output_shape(model->stage(), batch.pass.rows));
   }
   return needs;
 }
 
-at::Tensor MeasuredSegments::arriving(int stage, const models::Model& model, const MicroBatch& batch) const {
-  return at::empty(stages_.segments_of(stage).back().output_shape(model->stage(), batch.pass.rows),
-                   at::device(at::kMeta).dtype(weight_type(configuration_.precision)))
-      .requires_grad_(true);
+parallel::Bundle MeasuredSegments::arriving(int stage, const SegmentsOwner& owner, const MicroBatch& batch) {
+  const models::Segment& last = stages_.segments_of(stage).back();
+  if (last.output_shape)
+    return at::empty(last.output_shape(owner.model->stage(), batch.pass.rows),
+                     at::device(at::kMeta).dtype(weight_type(configuration_.precision)))
+        .requires_grad_(true);
+  const auto [known, is_new] =
+      arriving_.try_emplace({stage, owner.grid.coordinate("dp"), owner.grid.coordinate("tp"), batch.input.numel()});
+  if (!is_new) return known->second;
+  parallel::Bundle x = stage == 0 ? parallel::Bundle() : arriving(stage - 1, owner, batch);
+  for (const models::Segment& segment : stages_.segments_of(stage))
+    x = output_of({.configuration = configuration_,
+                   .task = task_,
+                   .segment = segment,
+                   .grid = owner.grid,
+                   .batch = batch,
+                   .input = x,
+                   .is_last = false,
+                   .holds_input = false,
+                   .splits_backward = false,
+                   .summed = {},
+                   .backward_follows = false,
+                   .summed_earlier = {},
+                   .calls = owner.calls});
+  return known->second = x;
 }
 
 /// The parts of a stage's segment that an earlier one names too: autograd sums their gradients before it passes them on, unless

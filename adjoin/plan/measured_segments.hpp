@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -49,8 +50,8 @@ class MeasuredSegments {
   /// The needs of the segments of one of a rank's stages, for the micro-batch with this number.
   StageNeeds needs(int stage, int number, const SegmentsOwner& owner, const train::MicroBatch& batch);
 
-  /// What a stage's output is for the next one, on any rank: a tensor of its shape.
-  at::Tensor arriving(int stage, const models::Model& model, const train::MicroBatch& batch) const;
+  /// What a stage's output is for the next one, whose rank this need not be: tensors of its shapes.
+  parallel::Bundle arriving(int stage, const SegmentsOwner& owner, const train::MicroBatch& batch);
 
  private:
   std::set<std::string> summed_earlier(int stage, size_t segment, bool splits) const;
@@ -60,6 +61,8 @@ class MeasuredSegments {
   const train::Configuration& configuration_;
   const train::Task& task_;
   const train::Stages& stages_;
+  std::map<std::tuple<int, int, int, int64_t>, parallel::Bundle>
+      arriving_;                         // by stage, place along dp and tp, size of input
   std::set<std::pair<int, int>> split_;  // the stages and micro-batches whose backward is in two parts
   const SegmentClock& clock_;
   KnownNeeds& known_;

@@ -181,6 +181,8 @@ Plan layouts(const Configuration& given, const train::TaskMaker& make, const Pla
   const int64_t ranks = request.placement.ranks;
   require(ranks >= 1, "plan: expected at least 1 rank, got " + std::to_string(ranks));
   check_planned_device(given);
+  require(!given.has_program(),
+          "--program: a plan of all layouts knows adjoin's own models; train --dry-run tells what one layout needs");
   Planner planner(given, make, request);
   Configuration configuration = given;
   configuration.task = planner.tasks().base().name();

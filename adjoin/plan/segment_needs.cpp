@@ -6,6 +6,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <array>
@@ -39,10 +40,37 @@ std::vector<int> hosts_of_ranks(int64_t ranks, int64_t hosts) {
   return host_of;
 }
 
+/// Each tensor as `f` makes it.
+template <class F>
+parallel::Bundle each(const parallel::Bundle& bundle, const F& f) {
+  std::vector<parallel::Bundle::Item> items;
+  for (const auto& [name, tensor] : bundle.items()) items.push_back({name, f(tensor)});
+  return items;
+}
+
 /// The output of the segment before, as zeros that an operation makes, so that only autograd keeps them.
-at::Tensor stand_in(const at::Tensor& output) {
-  const at::Tensor number = at::zeros({1}, output.options().device(at::kCPU)).requires_grad_(output.requires_grad());
-  return number.expand(output.sizes()).clone(at::MemoryFormat::Contiguous);
+parallel::Bundle stand_in(const parallel::Bundle& output) {
+  return each(output, [](const at::Tensor& x) {
+    if (!x.is_meta()) return x.clone();
+    const at::Tensor number = at::zeros({1}, x.options().device(at::kCPU)).requires_grad_(x.requires_grad());
+    return number.expand(x.sizes()).clone(at::MemoryFormat::Contiguous);
+  });
+}
+
+/// As SegmentNeeds::output.
+parallel::Bundle without_memory(const parallel::Bundle& output) {
+  return each(output, [](const at::Tensor& x) {
+    return x.is_floating_point() ? at::empty(x.sizes(), x.options().device(at::kMeta)).requires_grad_(x.requires_grad())
+                                 : x.detach().clone();
+  });
+}
+
+/// Those from which backward begins.
+std::vector<at::Tensor> with_gradients(const parallel::Bundle& output) {
+  std::vector<at::Tensor> tensors;
+  for (const auto& [name, tensor] : output.items())
+    if (tensor.requires_grad()) tensors.push_back(tensor);
+  return tensors;
 }
 
 std::vector<nn::Parameter> pieces_of(const models::Model& model) {
@@ -84,9 +112,13 @@ int64_t bytes_of_gradients(const models::Model& model, const Sums& sums) {
 }
 
 /// The segment's output.
-at::Tensor output_of(const SegmentTrial& trial, const models::Model& model, const at::Tensor& x) {
+parallel::Bundle output_of(const SegmentTrial& trial, const models::Model& model, const parallel::Bundle& x) {
   const Autocast autocast(trial.configuration.precision, at::kCPU);
-  return model->run(0, x, trial.batch.pass, nullptr, {.backward_follows = trial.backward_follows});
+  return model->run(0, x, trial.batch.input, trial.batch.pass, {.backward_follows = trial.backward_follows});
+}
+
+parallel::Bundle input_of(const SegmentTrial& trial) {
+  return trial.input.size() > 0 ? stand_in(trial.input) : parallel::Bundle(trial.batch.input);
 }
 
 /// What a pass needs, forward and back, of a model which may have gradients already.
@@ -97,30 +129,33 @@ SegmentNeeds needs_of_pass(const SegmentTrial& trial, const models::Model& model
   trial.calls.calls.clear();
   memory.reset_peak();
 
-  at::Tensor x = trial.input.defined() ? stand_in(trial.input) : trial.batch.input;
-  at::Tensor y = output_of(trial, model, x);
-  if (!trial.holds_input) x.reset();
-  if (!trial.is_last) check_output_shape(trial.segment, y, model->stage(), trial.batch.pass.rows);
-  needs.output = at::empty(y.sizes(), y.options().device(at::kMeta)).requires_grad_(y.requires_grad());
+  parallel::Bundle x = input_of(trial), output = output_of(trial, model, x);
+  if (!trial.holds_input) x = {};
+  if (!trial.is_last && trial.segment.output_shape)
+    check_output_shape(trial.segment, output, model->stage(), trial.batch.pass.rows);
+  needs.output = without_memory(output);
+  at::Tensor y;
   if (trial.is_last) {
-    const at::Tensor output = std::exchange(y, loss_of(trial.task, y, trial.batch, trial.grid) / 1.0);  // as in a step
-    needs.tally = std::ssize(trial.task.tally(output.detach(), trial.batch));
+    y = loss_of(trial.task, output, trial.batch, trial.grid) / 1.0;  // as in a step
+    needs.tally = std::ssize(trial.task.tally(static_cast<const at::Tensor&>(output).detach(), trial.batch));
+    output = {};
   }
   needs.forward = memory.peak_bytes() - before;
   needs.forward_calls = trial.calls.calls.size();
   // Multiplying by a number keeps nothing, and gives the segment a gradient of full size.
-  if (!trial.is_last) y = (y * 1).sum();
+  for (const at::Tensor& given : with_gradients(output)) y = y.defined() ? y + (given * 1).sum() : (given * 1).sum();
+  output = {};
   const int64_t waiting = memory.current_bytes();
   memory.reset_peak();
   PostponedGradients postponed;
   const auto backward = [&] {
-    if (y.requires_grad()) y.backward();
+    if (y.defined() && y.requires_grad()) y.backward();
   };
   trial.splits_backward ? postponed.collect(backward) : backward();
   needs.backward = memory.peak_bytes() - waiting;
   model->release_weights();
   y.reset();
-  x.reset();
+  x = {};
   const auto without_gradients = [&] {
     const int64_t gradients = bytes_of_gradients(model, sums);  // which finishes sums
     return memory.current_bytes() - gradients;
@@ -149,30 +184,34 @@ class TimedPasses {
     const at::NoGradGuard no_gradient;  // zeros might be faster than other numbers
     for (const nn::Parameter& piece : pieces_of(model_))
       if (!piece.is_buffer) piece.tensor.normal_(0, 0.02);
-    given_ = trial.input.defined() ? at::randn(trial.input.sizes(), trial.input.options().device(at::kCPU))
-                                   : trial.batch.input;
+    given_ = trial.input.size() == 0 ? parallel::Bundle(trial.batch.input) : each(trial.input, [](const at::Tensor& x) {
+      return x.is_meta() ? at::randn(x.sizes(), x.options().device(at::kCPU)).requires_grad_(x.requires_grad()) : x;
+    });
   }
 
   void run() {
-    at::Tensor x = input();
+    const parallel::Bundle x = input();
     workers_.barrier();
     measure::Stopwatch watch;
-    at::Tensor y = output_of(trial_, model_, x);
+    parallel::Bundle y = output_of(trial_, model_, x);
     if (trial_.is_last) y = loss_of(trial_.task, y, trial_.batch, trial_.grid) / 1.0;
     const auto forward = watch.lap();
-    if (!gradient_.defined()) gradient_ = at::randn(y.sizes(), y.options().requires_grad(false)).div_(1e3);
+    std::vector<at::Tensor> from = with_gradients(y);
+    for (size_t i = gradients_.size(); i < from.size(); ++i)
+      gradients_.push_back(at::randn(from[i].sizes(), from[i].options().requires_grad(false)).div_(1e3));
     others_.fill_(1);
-    gradient_ = gradient_.clone();
+    for (at::Tensor& gradient : gradients_) gradient = gradient.clone();
     watch.lap();
     PostponedGradients postponed;
     const auto back = [&] {
-      if (y.requires_grad()) y.backward(gradient_);
+      if (!from.empty()) torch::autograd::backward(from, gradients_);
     };
     trial_.splits_backward ? postponed.collect(back) : back();
     const auto backward = watch.lap();
     postponed.compute();
     keep({forward, backward, watch.lap()});
-    y.reset();
+    from.clear();
+    y = {};
     if (!adds_up_)
       for (const at::Tensor& weight : model_->parameters()) weight.mutable_grad().reset();
   }
@@ -193,11 +232,13 @@ class TimedPasses {
   }
 
  private:
-  at::Tensor input() {
+  parallel::Bundle input() {
     others_.fill_(1);
-    if (!trial_.input.defined()) return given_;
+    if (trial_.input.size() == 0) return given_;
     // Made by an operation, so that its gradient is not that of a parameter.
-    return given_.clone().requires_grad_(trial_.input.requires_grad()).view(given_.sizes());
+    return each(given_, [](const at::Tensor& x) {
+      return x.detach().clone().requires_grad_(x.requires_grad()).view(x.sizes());
+    });
   }
   /// The mean over the workers of forward, backward and the weights' gradients, and how long the others wait for the slowest.
   void keep(const std::array<measure::Stopwatch::Lap, 3>& laps) {
@@ -222,7 +263,8 @@ class TimedPasses {
   const bool adds_up_;
   const Communicator& workers_;
   const models::Model model_;
-  at::Tensor given_, gradient_;  // the input, and the gradient of the output
+  parallel::Bundle given_;             // the input
+  std::vector<at::Tensor> gradients_;  // of the output
   // In a step the other segments run in between, so their memory fills the caches; a segment's input was just written.
   const at::Tensor others_ = at::empty({kCachedBytes / 4}, at::kFloat);
   std::array<std::vector<double>, 3> parts_;
@@ -272,6 +314,13 @@ SegmentNeeds measure(const SegmentTrial& trial) {
   needs.calls_of_step = std::exchange(trial.calls.calls, {});
   needs.gathers_again = trial.backward_follows ? 0 : needs.gathers;
   return needs;
+}
+
+parallel::Bundle output_of(const SegmentTrial& trial) {
+  const SkippedProducts skipped;
+  parallel::Bundle output = without_memory(output_of(trial, made(trial), input_of(trial)));
+  trial.calls.calls.clear();
+  return output;
 }
 
 TimedSegment time_segment(const SegmentTrial& trial, bool adds_up, const Communicator& workers, double seconds) {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "adjoin/comm/communicator.hpp"
+#include "adjoin/parallel/bundle.hpp"
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/plan/step_plan.hpp"
 #include "adjoin/task/grid_sizes.hpp"
@@ -49,11 +48,11 @@ struct SegmentNeeds {
   int64_t backward_again = 0, weight_gradients_again = 0;
   std::vector<PlannedCall> calls{};
   std::vector<PlannedCall>
-      calls_of_step{};                    ///< once after the last backward, for each of its micro-batches these bytes
-  size_t forward_calls = 0;               ///< the first of the calls, those in forward
-  SegmentSeconds seconds{};               ///< if a clock measures them
-  at::Tensor output{};                    ///< has the shape and type of its output, without memory
-  int64_t ahead = 0;                      ///< bytes of its weights where they are gathered while its neighbour runs
+      calls_of_step{};        ///< once after the last backward, for each of its micro-batches these bytes
+  size_t forward_calls = 0;   ///< the first of the calls, those in forward
+  SegmentSeconds seconds{};   ///< if a clock measures them
+  parallel::Bundle output{};  ///< has the shapes and types of its output, without memory; whole numbers as they are
+  int64_t ahead = 0;          ///< bytes of its weights where they are gathered while its neighbour runs
   size_t gathers = 0, gathers_again = 0;  ///< the first calls of forward and of backward, which gather its weights
   int64_t tally = 0;                      ///< how many numbers the task's tally has, for the last segment
 };
@@ -65,8 +64,8 @@ struct SegmentTrial {
   const models::Segment& segment;
   const Grid& grid;  ///< of the whole job; observed by `calls`
   const train::MicroBatch& batch;
-  at::Tensor
-      input;  ///< like the previous segment's output; undefined for the first segment, which gets the micro-batch's
+  parallel::Bundle
+      input;  ///< like the previous segment's output; none for the first segment, which gets the micro-batch's
   bool is_last;
   bool holds_input;                     ///< the input is kept for backward in any case, as a stage's input is
   bool splits_backward;                 ///< gradients of weights are computed later
@@ -79,6 +78,9 @@ struct SegmentTrial {
 
 /// Makes the segment and runs it, with the loss if it is the last, but without matrix products (SkippedProducts).
 SegmentNeeds measure(const SegmentTrial& trial);
+
+/// The output of such a segment, as SegmentNeeds::output.
+parallel::Bundle output_of(const SegmentTrial& trial);
 
 struct TimedSegment {
   SegmentSeconds seconds{};

@@ -9,8 +9,10 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <numeric>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "adjoin/base/hash.hpp"
@@ -110,6 +112,7 @@ struct PlannedRun {
 
 /// The needs of an optimizer, found with a rule that changes nothing.
 OptimizerNeeds needs_of_optimizer(const PlannedRun& run, std::vector<nn::Parameter> parameters, PlannedCalls& calls) {
+  if (parameters.empty()) return {};
   const Configuration& c = run.configuration;
   const PeakMemory memory;
   const auto keeps_shard = keeps_shard_of_gradient(c, run.stages.segments);
@@ -202,6 +205,14 @@ int64_t copied_by_save(const PlannedRun& run, const models::Model& model, const 
   return moments + (run.configuration.validation > 0 ? 2 : 1) * weights;
 }
 
+/// The bytes of each tensor that goes to the next stage, or of each gradient that comes back.
+std::vector<int64_t> sizes_sent(const parallel::Bundle& tensors, bool forward) {
+  std::vector<int64_t> bytes;
+  for (const auto& [name, tensor] : tensors.items())
+    if (forward || tensor.requires_grad()) bytes.push_back(static_cast<int64_t>(tensor.nbytes()));
+  return bytes;
+}
+
 RankPlan plan_rank(const PlannedRun& run, const EqualRanks& alike, const OptimizerNeeds& optimizer, SilentRank& rank,
                    const std::vector<MicroBatch>& batches, MeasuredSegments& measured) {
   const models::Model& model = alike.model;
@@ -219,17 +230,25 @@ RankPlan plan_rank(const PlannedRun& run, const EqualRanks& alike, const Optimiz
   const bool one_a_host = run.hosts == rank.grid.world().size();
   MemoryWalk memory(model, alike.gradients, plan.weights + plan.moments);
   std::map<std::pair<int, int>, StageNeeds> needs_of;  // by stage and micro-batch
+  const SegmentsOwner owner{model, alike.summed, rank.grid, *rank.calls};
   const auto send = [&](const pipeline::Action& action, int to) {
     if (run.stages.pp_of(to) == pp) return;
     const MicroBatch& batch = batches[static_cast<size_t>(action.micro_batch)];
-    const auto bytes = static_cast<int64_t>(measured.arriving(std::min(action.stage, to), model, batch).nbytes());
-    plan.calls.push_back({std::nullopt, along_pp, bytes});
-    if (to > action.stage) std::ranges::find(plan.work, action.stage, &StageWork::stage)->sent += bytes;
+    const bool forward = to > action.stage;
+    const parallel::Bundle tensors = measured.arriving(std::min(action.stage, to), owner, batch);
+    const std::vector<int64_t> sizes = sizes_sent(tensors, forward);
+    for (const int64_t size : sizes) plan.calls.push_back({std::nullopt, along_pp, size});
+    if (forward && run.stages.segments.front().with_input)  // what they are travels ahead
+      for (const int64_t numbers : {int64_t{1}, std::ssize(parallel::numbers_of(parallel::spec_of(tensors)))})
+        plan.calls.push_back({std::nullopt, along_pp, static_cast<int64_t>(sizeof(int64_t)) * numbers});
+    const int64_t bytes = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+    if (forward) std::ranges::find(plan.work, action.stage, &StageWork::stage)->sent += bytes;
     memory.send(bytes, run.taken_at(to, to > action.stage, action.micro_batch));
   };
   const auto receive = [&](const pipeline::Action& action, int from, const MicroBatch& batch) {
     if (from < 0 || from >= run.stages.count() || run.stages.pp_of(from) == pp) return;
-    memory.receive(static_cast<int64_t>(measured.arriving(std::min(action.stage, from), model, batch).nbytes()));
+    const auto sizes = sizes_sent(measured.arriving(std::min(action.stage, from), owner, batch), from < action.stage);
+    memory.receive(std::accumulate(sizes.begin(), sizes.end(), int64_t{0}));
   };
   std::map<std::pair<int, size_t>, std::vector<PlannedCall>> of_step;  // by stage and segment
   const auto& actions = run.stages.schedule.actions[static_cast<size_t>(pp)];
@@ -237,9 +256,7 @@ RankPlan plan_rank(const PlannedRun& run, const EqualRanks& alike, const Optimiz
     const pipeline::Action& action = actions[i];
     const MicroBatch& batch = batches[static_cast<size_t>(action.micro_batch)];
     const auto [known, is_new] = needs_of.try_emplace({action.stage, action.micro_batch});
-    if (is_new)
-      known->second =
-          measured.needs(action.stage, action.micro_batch, {model, alike.summed, rank.grid, *rank.calls}, batch);
+    if (is_new) known->second = measured.needs(action.stage, action.micro_batch, owner, batch);
     const StageNeeds& needs = known->second;
     if (action.kind == pipeline::Kind::forward)
       receive(action, action.stage - 1, batch);
@@ -297,13 +314,19 @@ std::vector<int64_t> layout_of_models(const Configuration& c, const Stages& stag
   return numbers;
 }
 
+/// The coordinates on which a rank's model depends: along pp and tp, and along dp where a program shards its weights itself.
+std::tuple<int, int, int> place_of_model(const Configuration& c, const Grid& grid) {
+  return {grid.coordinate("pp"), grid.coordinate("tp"), c.has_program() && c.zero == 3 ? grid.coordinate("dp") : 0};
+}
+
 }  // namespace
 
 struct StepPlanner::Measured {
   SegmentClock clock;
   int64_t hosts;
   std::map<nn::AssumedExperts::Rows, KnownNeeds> needs{};
-  std::map<std::vector<int64_t>, std::map<std::pair<int, int>, EqualRanks>> models{};  // by coordinates along pp and tp
+  std::map<std::vector<int64_t>, std::map<std::tuple<int, int, int>, EqualRanks>>
+      models{};  // by coordinates: place_of_model
 };
 
 StepPlanner::StepPlanner(SegmentClock clock, int64_t hosts)
@@ -330,15 +353,15 @@ std::vector<RankPlan> StepPlanner::plan(const Configuration& configuration, cons
   std::vector<SilentRank> ranks;
   std::vector<OptimizerNeeds> optimizers;
   const auto model_of = [&](const SilentRank& rank) -> EqualRanks& {
-    const std::pair place(rank.grid.coordinate("pp"), rank.grid.coordinate("tp"));
-    return models.try_emplace(place, run, rank.grid).first->second;
+    return models.try_emplace(place_of_model(configuration, rank.grid), run, rank.grid).first->second;
   };
   const auto world = static_cast<int>(grid_sizes(configuration).ranks());
   std::vector<int> numbers(wanted.begin(), wanted.end());
   for (int number = 0; wanted.empty() && number < world; ++number) numbers.push_back(number);
   for (const int number : numbers) {
     SilentRank& rank = ranks.emplace_back(grid_sizes(configuration), number, measured_->hosts);
-    for (const MicroBatch& batch : batches.of(rank.grid)) rank.rows = std::max(rank.rows, batch.input.size(0));
+    for (const MicroBatch& batch : batches.of(rank.grid))
+      rank.rows = std::max(rank.rows, configuration.has_program() ? batch.tokens : batch.input.size(0));
     optimizers.push_back(model_of(rank).optimizer_of(rank, run));
   }
   // Those with the most rows first, so that these are run.
@@ -364,7 +387,6 @@ std::vector<RankPlan> StepPlanner::plan(const Configuration& configuration, cons
 }
 
 void check_planned_device(const Configuration& c) {
-  require(!c.has_program(), "--program: steps of a program are not planned yet");
   require(c.device == "cpu",
           [&] { return "--device " + c.device + ": a plan is of the CPU's memory and time, and knows no device yet"; });
 }

@@ -2,7 +2,6 @@
 
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <chrono>
@@ -16,7 +15,6 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/movement/global_tensor.hpp"
-#include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/program/dataflow.hpp"
 #include "adjoin/program/fit.hpp"
 #include "adjoin/program/program_parts.hpp"
@@ -26,7 +24,7 @@ namespace adjoin::program {
 namespace {
 
 using parallel::Bundle, parallel::Child;
-using Borders = std::vector<size_t>;  // the first node of each stage, and the end
+using Borders = std::vector<int64_t>;  // the first node of each stage, and the end
 
 std::set<Slot> weight_slots(const Program::Bound& bound) {
   std::set<Slot> slots;
@@ -105,9 +103,10 @@ std::vector<std::shared_ptr<const StagePart>> parts_of(const Program& net, bool 
   const std::set<Slot> weights = weight_slots(bound);
   std::vector<std::shared_ptr<const StagePart>> parts;
   for (size_t i = 0; i + 1 < borders.size(); ++i) {
-    const std::string why = flow.why_not(borders[i]);
+    const std::string why = flow.why_not(static_cast<size_t>(borders[i]));
     require(why.empty(), [&] { return net.path() + ": it cannot be cut there, as " + why; });
-    StagePart stage{flow.part(borders[i], borders[i + 1]), i + 2 == borders.size(), {}};
+    StagePart stage{
+        flow.part(static_cast<size_t>(borders[i]), static_cast<size_t>(borders[i + 1])), i + 2 == borders.size(), {}};
     stage.weights = names_of(net, bound, slots_read(stage.part.graph));
     if (is_training)
       stage.part.graph = with_recomputed(stage.part.graph, weights, net.recomputed_modules(), /*all=*/false);
@@ -123,16 +122,16 @@ Borders same_borders(const Program& net, const std::vector<std::shared_ptr<const
   Borders borders{0};
   std::set<std::string> before = training[0]->weights;
   for (size_t stage = 1; stage < training.size(); ++stage) {
-    size_t border = borders.back();
+    auto border = static_cast<size_t>(borders.back());
     const auto stays = [&](size_t node) {
       const auto& reads = flow.effects(node).reads;
       return std::ranges::includes(before, names_of(net, bound, {reads.begin(), reads.end()}));
     };
     while (border < flow.nodes() && stays(border)) ++border;
-    borders.push_back(border);
+    borders.push_back(static_cast<int64_t>(border));
     before.insert(training[stage]->weights.begin(), training[stage]->weights.end());
   }
-  borders.push_back(flow.nodes());
+  borders.push_back(static_cast<int64_t>(flow.nodes()));
   return borders;
 }
 
@@ -205,7 +204,8 @@ Borders balanced(const Program& net, const Dataflow& flow, const std::vector<dou
     const double wanted = until.back() * stage / count, slack = kSlack * until.back() / count;
     std::optional<size_t> best;
     std::tuple<bool, double, double> least;
-    for (size_t border = borders.back() + 1; border + static_cast<size_t>(count - stage) <= flow.nodes(); ++border) {
+    for (auto border = static_cast<size_t>(borders.back()) + 1;
+         border + static_cast<size_t>(count - stage) <= flow.nodes(); ++border) {
       const double away = std::abs(until[border] - wanted);
       const double bytes = away <= slack ? static_cast<double>(flow.bytes_alive(border)) : HUGE_VAL;
       const std::string& module = modules[border];
@@ -215,50 +215,55 @@ Borders balanced(const Program& net, const Dataflow& flow, const std::vector<dou
       least = found;
     }
     require(best.has_value(), [&] { return "program: it cannot be cut into " + counted(count, "stage"); });
-    borders.push_back(*best);
+    borders.push_back(static_cast<int64_t>(*best));
   }
-  borders.push_back(flow.nodes());
+  borders.push_back(static_cast<int64_t>(flow.nodes()));
   return borders;
 }
 
-size_t border_at(const Graph& graph, const std::string& name) {
+int64_t border_at(const Graph& graph, const std::string& name) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    if (node.module == name || node.module.starts_with(name + ".")) return i;
+    if (node.module == name || node.module.starts_with(name + ".")) return static_cast<int64_t>(i);
     for (const Slot slot : node.outputs)
-      if (slot != kNoSlot && graph.values[static_cast<size_t>(slot)].name == name) return i + 1;
+      if (slot != kNoSlot && graph.values[static_cast<size_t>(slot)].name == name) return static_cast<int64_t>(i) + 1;
   }
   throw InvalidArgument("program: expected names of modules or values, got \"" + name + "\"");
 }
 
 }  // namespace
 
-std::vector<Child> stages(const std::shared_ptr<Program>& net, int count, const Communicator& world,
-                          const std::vector<c10::IValue>& example) {
-  const Graph& graph = net->graph().graph;
-  require(count >= 1 && static_cast<size_t>(count) <= graph.nodes.size(), [&] {
-    return net->path() + ": it has " + std::to_string(graph.nodes.size()) + " operators, and cannot be cut into " +
+std::vector<int64_t> stage_borders(const Program& net, int count, const std::vector<c10::IValue>& example) {
+  const auto nodes = static_cast<int64_t>(net.graph().graph.nodes.size());
+  require(count >= 1 && count <= nodes, [&] {
+    return net.path() + ": it has " + std::to_string(nodes) + " operators, and cannot be cut into " +
            counted(count, "stage");
   });
-  if (count == 1) return children(net, Dataflow(graph, free_inputs(net->graph())), {0, graph.nodes.size()});
-  net->check(net->bound(true), example);
-  std::vector<double> costs(graph.nodes.size());
-  if (world.rank() == 0) costs = measured(*net, example);
-  const at::Tensor all = at::tensor(costs, at::kDouble);
-  world.broadcast(buffer_of_reals(all), /*root=*/0);
-  const double* first = all.const_data_ptr<double>();
-  const Dataflow flow(graph, free_inputs(net->graph()));
-  return children(net, flow, balanced(*net, flow, {first, first + all.numel()}, count));
+  if (count == 1) return {0, nodes};
+  net.check(net.bound(true), example);
+  return balanced(net, Dataflow(net.graph().graph, free_inputs(net.graph())), measured(net, example), count);
+}
+
+std::vector<Child> stages_between(const std::shared_ptr<Program>& net, const std::vector<int64_t>& borders) {
+  return children(net, Dataflow(net->graph().graph, free_inputs(net->graph())), borders);
+}
+
+std::vector<Child> stages(const std::shared_ptr<Program>& net, int count, const Communicator& world,
+                          const std::vector<c10::IValue>& example) {
+  std::vector<int64_t> borders(static_cast<size_t>(count) + 1);
+  if (world.rank() == 0) borders = stage_borders(*net, count, example);
+  world.broadcast(buffer(borders), /*root=*/0);
+  return stages_between(net, borders);
 }
 
 std::vector<Child> stages_at(const std::shared_ptr<Program>& net, const std::vector<std::string>& names) {
   const Graph& graph = net->graph().graph;
-  Borders borders{0, graph.nodes.size()};
+  Borders borders{0, static_cast<int64_t>(graph.nodes.size())};
   for (const std::string& name : names) borders.push_back(border_at(graph, name));
   std::ranges::sort(borders);
   require(std::ranges::adjacent_find(borders) == borders.end(),
           [&] { return "program: expected cuts with operators between them, got " + joined(names); });
-  return children(net, Dataflow(graph, free_inputs(net->graph())), borders);
+  return stages_between(net, borders);
 }
 
 }  // namespace adjoin::program

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,7 +25,12 @@ namespace adjoin::program {
 std::vector<parallel::Child> stages(const std::shared_ptr<Program>& net, int count, const Communicator& world,
                                     const std::vector<c10::IValue>& example);
 
-/// The same with one stage more than names, cut before the first operator of each module, "encoder.layer.2", or after each value,
+/// The places of such cuts, measured on this rank alone: the numbers of the first operator of each stage, and that of all operators.
+std::vector<int64_t> stage_borders(const Program& net, int count, const std::vector<c10::IValue>& example);
+/// The stages between them. Throws: InvalidArgument where it cannot be cut there
+std::vector<parallel::Child> stages_between(const std::shared_ptr<Program>& net, const std::vector<int64_t>& borders);
+
+/// The same as `stages` with one stage more than names, cut before the first operator of each module, "encoder.layer.2", or after each value,
 /// "linear_3". Throws: InvalidArgument for a name of neither, or where a value would be written on both sides
 std::vector<parallel::Child> stages_at(const std::shared_ptr<Program>& net, const std::vector<std::string>& names);
 

@@ -96,6 +96,7 @@ constexpr Field kFields[] = {
     {"Training", "max_time", at<&C::max_time>(), "Seconds after which this run takes no further step: it saves, evaluates and ends, and --resume continues it; 0: no limit", "", 0, kMany},
     {"Training", "optimizer", at<&C::optimizer>(), "How weights follow their gradients: AdamW, stochastic gradient descent, or Muon, which makes the updates of matrices orthogonal and leaves vectors, embeddings and the last layer to AdamW", "adamw|sgd|muon"},
     {"Training", "loss", at<&C::loss>(), "What a --program on tensors learns: cross_entropy of its scores and classes y, mse (mean of squared errors), bce (cross-entropy of two classes, 0 and 1, for each number), or none where it returns the loss itself", "cross_entropy|mse|bce|none"},
+    {"Training", "masks", at<&C::masks>(), "What draws the masks of dropout and other random numbers of a --program: adjoin, by seed, step and coordinates, so that they are the same in every layout, or, on one rank, torch's own generator, seeded once, so that they are those of a loop in Python after torch.manual_seed(--seed)", "adjoin|torch"},
     {"Training", "momentum", at<&C::momentum>(), "Momentum of sgd, 0 up to below 1; that of muon is 0.95", "", 0, 1},
     {"Training", "lr", at<&C::lr>(), "Highest learning rate", "", 0, 1e3},
     {"Training", "schedule", at<&C::schedule>(), "How the learning rate falls after the warm-up: along half a cosine, along a line, or not at all", "cosine|linear|constant"},

@@ -23,6 +23,8 @@ enum class SaveMode : uint8_t { background, wait };
 enum class SampleOrder : uint8_t { on, off };                       ///< whether the samples are shuffled
 enum class TensorLoss : uint8_t { cross_entropy, mse, bce, none };  ///< of tensors; none: the program returns it
 
+enum class Masks : uint8_t { adjoin, torch };  ///< what draws the masks of dropout in a program
+
 /// The name of the task of a network that Python exported.
 inline constexpr const char* kProgramTask = "program";
 
@@ -65,6 +67,7 @@ struct Configuration : ModelOptions, WorkerOptions {
   OptimizerRule optimizer = OptimizerRule::adamw;
   double momentum = 0.9;
   TensorLoss loss = TensorLoss::cross_entropy;
+  Masks masks = Masks::adjoin;
   double lr = 1e-3;
   RateSchedule schedule = RateSchedule::cosine;
   double warmup = 0.1;

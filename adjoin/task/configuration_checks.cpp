@@ -173,6 +173,8 @@ void check_program(const Configuration& c) {
 void validate(const Configuration& c) {
   for (const Field& field : fields()) check_field(field, c);
   require(c.is_of_tensors() || c.loss == C().loss, "--loss is for --program on tensors");
+  require(c.masks == Masks::adjoin || (c.has_program() && grid_sizes(c).ranks() == 1),
+          "--masks torch is for a --program on one rank");
   if (c.has_program()) check_program(c);
   validate(grid_sizes(c));
   for (const char* name : {"dropout", "attention_dropout", "embedding_dropout", "classifier_dropout", "token_dropout",

@@ -1,17 +1,19 @@
 #include "adjoin/tensors/program_segment.hpp"
 
+#include <ATen/Context.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
-#include "adjoin/comm/values.hpp"
 #include "adjoin/movement/global_tensor.hpp"
 #include "adjoin/parallel/automatic.hpp"
 #include "adjoin/parallel/pipelined.hpp"
@@ -20,11 +22,10 @@
 #include "adjoin/program/recompute.hpp"
 #include "adjoin/program/stages.hpp"
 #include "adjoin/task/precision.hpp"
+#include "adjoin/tensors/samples_of_ranks.hpp"
 
 namespace adjoin::train {
 namespace {
-
-constexpr int64_t kMostSamples = int64_t{1} << 24;  // of a batch
 
 /// The pieces of a program's weights under Python's names. They have their values already: none is initialized.
 class ProgramPieces : public nn::ShardedModule {
@@ -45,25 +46,6 @@ class ProgramPieces : public nn::ShardedModule {
   std::map<std::string, std::shared_ptr<ProgramPieces>> children_;
 };
 
-/// A part of the weights on the ranks that hold it: `place` are these, which `grid` has as a world of their own.
-class LaidOutPart : public ProgramPieces {
- public:
-  LaidOutPart(const std::vector<parallel::NamedTensor>& tensors, const Grid& grid, const Grid& place,
-              const parallel::Cuts& cuts, bool shards)
-      : model_(tensors, grid, cuts) {
-    for (nn::Parameter parameter :
-         shards ? (model_.shards(), model_.parameters()) : (model_.trained(), model_.parameters())) {
-      parameter.layout = parameter.layout.on(place.shape(), Kind::copied);
-      parameter.grid = place;
-      add(parameter.name, parameter);
-    }
-  }
-  void begin(const Step& step, int64_t drawn) { model_.begin(step, drawn); }
-
- private:
-  parallel::Distributed model_;
-};
-
 /// The cuts of some of the weights.
 parallel::Cuts cuts_of(const parallel::Cuts& all, const std::vector<parallel::NamedTensor>& tensors) {
   parallel::Cuts cuts = all;
@@ -79,29 +61,6 @@ std::vector<parallel::NamedTensor> named(const torch::nn::Module& module, const 
   std::erase_if(tensors, [&](const auto& one) { return std::ranges::find(names, one.name) == names.end(); });
   return tensors;
 }
-
-/// A micro-batch of the ranks along dp, each of which has some of its samples.
-struct SamplesOfRanks {
-  std::vector<int64_t> begins = {};
-  int64_t all = 0, first = 0;  ///< `first`: the place in the global batch
-
-  SamplesOfRanks(int64_t mine, int64_t first_here, const Communicator& dp) {
-    const std::vector<int64_t> of_ranks = numbers_of_all(first_here * kMostSamples + mine, dp);
-    for (const int64_t of_rank : of_ranks) {
-      begins.push_back(all);
-      all += of_rank % kMostSamples;
-    }
-    first = of_ranks.front() / kMostSamples;
-  }
-
-  /// The layout of a tensor with some rows for each sample; of another one, whole.
-  Layout layout(const std::vector<int64_t>& shape, const GridShape& grid) const {
-    if (begins.size() == 1 || shape.empty() || all == 0 || shape[0] % all != 0) return Layout(grid, shape);
-    std::vector<int64_t> rows = begins;
-    for (int64_t& begin : rows) begin *= shape[0] / all;
-    return Layout(grid, shape, {{Split::at(rows, shape[0], 0), {"dp"}}});
-  }
-};
 
 /// A tensor such as the program was exported with, of `samples` samples unless it takes another number alone.
 at::Tensor example_of(const program::TensorSpec& spec, int64_t samples) {
@@ -125,43 +84,106 @@ size_t wanted_output(const program::OuterGraph& outer, bool is_loss) {
 
 }  // namespace
 
-/// A rank's program and its stages, which its segments share.
+/// A rank's program and its stages, which the parts of its model share.
 class ProgramNet::OnRank {
  public:
-  std::shared_ptr<program::Program> net = {};
-  std::vector<parallel::Child> stages = {};
-  std::optional<Grid> grid = {};  ///< the ranks that have the same stages, as a world of their own
+  /// A part of the weights on the ranks that hold it: `place` are these, which `grid` has as a world of their own.
+  class Part : public ProgramPieces {
+   public:
+    Part(std::shared_ptr<OnRank> rank, const std::vector<parallel::NamedTensor>& tensors, const Grid& place,
+         const parallel::Cuts& cuts, bool shards)
+        : rank_(std::move(rank)) {
+      if (rank_->is_plain) {
+        for (const auto& [name, tensor, is_buffer] : tensors)
+          add(name, {name, tensor, Layout(place.shape(), tensor.sizes().vec()), place, {}, is_buffer});
+        return;
+      }
+      model_.emplace(tensors, rank_->grid, cuts);
+      for (nn::Parameter parameter :
+           shards ? (model_->shards(), model_->parameters()) : (model_->trained(), model_->parameters())) {
+        parameter.layout = parameter.layout.on(place.shape(), Kind::copied);
+        parameter.grid = place;
+        add(parameter.name, parameter);
+      }
+    }
+    void begin(const Step& step, int64_t drawn) { model_->begin(step, drawn); }
+    OnRank& rank() const { return *rank_; }
+
+   private:
+    const std::shared_ptr<OnRank> rank_;
+    std::optional<parallel::Distributed> model_;
+  };
+
+  std::shared_ptr<program::Program> net;
+  std::vector<parallel::Child> stages;
+  Grid grid;              ///< the ranks that have the same stages, as a world of their own
+  bool is_plain = false;  ///< runs as it is: on one rank, and draws by LibTorch's generator
+  bool is_seeded = false;
 
   /// What a stage gives of global inputs.
   parallel::Bundle run(size_t stage, const models::Modules& modules, const parallel::Bundle& received,
                        const std::vector<at::Tensor>& inputs, const Step& step, const std::string& output) {
-    const SamplesOfRanks samples(inputs.front().size(0), step.first_sample, grid->axis("dp"));
-    const auto layout = [&](const std::vector<int64_t>& shape) { return samples.layout(shape, grid->shape()); };
+    net->train(step.training);
+    if (is_plain) return run_plain(inputs, step, output);
+    const SamplesOfRanks samples(inputs.front().size(0), step.first_sample, grid.axis("dp"));
+    const auto layout = [&](const std::vector<int64_t>& shape) { return samples.layout(shape, grid.shape()); };
     const parallel::Child& child = stages[stage];
     const Step drawn{.seed = step.seed, .number = step.number, .training = step.training};
-    const std::shared_ptr<GlobalGrid> home = global_grid(*grid);
+    const std::shared_ptr<GlobalGrid> home = global_grid(grid);
     home->step = drawn;
     home->drawn = samples.first * parallel::kMostDraws + *child.draws_before;
-    for (size_t part = 0; part < modules.of_parts.size(); ++part)
-      modules.as<LaidOutPart>(part).begin(drawn, home->drawn);
+    for (size_t part = 0; part < modules.of_parts.size(); ++part) modules.as<Part>(part).begin(drawn, home->drawn);
     const DrawsAlike alike(home);
-    net->train(step.training);
     std::vector<parallel::Bundle::Item> all;
     for (const at::Tensor& input : inputs) {
       std::vector<int64_t> shape = input.sizes().vec();
       shape[0] = samples.all;
-      all.push_back({std::to_string(all.size()), global({input, layout(shape), *grid})});
+      all.push_back({std::to_string(all.size()), global({input, layout(shape), grid})});
     }
     const parallel::Bundle results = child.with_micro_batch(
-        stage == 0 ? parallel::Bundle() : parallel::from_previous_stage(received, *grid, layout), all);
-    if (stage + 1 < stages.size()) return parallel::for_next_stage(results, *grid, layout);
-    const at::Tensor& result = results.size() == 1 ? static_cast<const at::Tensor&>(results) : results[output];
+        stage == 0 ? parallel::Bundle() : parallel::from_previous_stage(received, grid, layout), all);
+    if (stage + 1 < stages.size()) return parallel::for_next_stage(results, grid, layout);
+    const at::Tensor& result = chosen(results, output);
     const std::vector<int64_t> shape = result.sizes().vec();
     const bool has_samples = result.dim() > 0 && result.size(0) == samples.all;
     return moved(result,
-                 home->interned(has_samples ? layout(shape) : Layout(grid->shape(), shape, {}, {{"dp", Kind::copied}})),
+                 home->interned(has_samples ? layout(shape) : Layout(grid.shape(), shape, {}, {{"dp", Kind::copied}})),
                  *home);
   }
+
+ private:
+  static const at::Tensor& chosen(const parallel::Bundle& results, const std::string& output) {
+    return results.size() == 1 ? static_cast<const at::Tensor&>(results) : results[output];
+  }
+
+  at::Tensor run_plain(const std::vector<at::Tensor>& inputs, const Step& step, const std::string& output) {
+    if (step.training && !is_seeded) {
+      is_seeded = true;
+      at::Generator generator = at::globalContext().defaultGenerator(inputs.front().device());
+      const std::scoped_lock lock(generator.mutex());
+      generator.set_current_seed(step.seed);
+    }
+    return chosen(net->run({inputs.begin(), inputs.end()}), output);
+  }
+};
+
+/// The programs of a process's ranks, each a thread: as long as a part of its model lives.
+class ProgramNet::Ranks {
+ public:
+  std::vector<int64_t> borders;
+
+  template <class Open>
+  std::shared_ptr<OnRank> here(const Open& open) {
+    const std::scoped_lock lock(guard_);
+    std::weak_ptr<OnRank>& known = of_threads_[std::this_thread::get_id()];
+    std::shared_ptr<OnRank> rank = known.lock();
+    if (!rank) known = rank = std::make_shared<OnRank>(open());
+    return rank;
+  }
+
+ private:
+  std::mutex guard_;
+  std::map<std::thread::id, std::weak_ptr<OnRank>> of_threads_;
 };
 
 ProgramNet::ProgramNet(const Configuration& configuration)
@@ -174,8 +196,6 @@ ProgramNet::ProgramNet(const Configuration& configuration)
     inputs_.push_back({input.name, *input.tensor});
   }
   check(!inputs_.empty(), "it takes no input");
-  if (configuration.recompute == Recompute::segment)  // throws for what cannot be computed again
-    program::with_recomputed(net_->graph().graph, {}, program::repeated_modules(*net_), /*all=*/true);
   check(!net_->eval_mode().starts_with("none"),
         "it cannot be evaluated, as its training graph does not show what eval() "
         "changes: write it by adjoin.export_program");
@@ -199,12 +219,16 @@ ProgramNet::ProgramNet(const Configuration& configuration)
                                                output_name_ + "\", " + program::to_string(output_));
   check(is_loss || !output_.sizes.empty(),
         "its output \"" + output_name_ + "\" is one number: is it the loss (--loss none)?");
-  if (configuration.tp == 1) return;
+  if (configuration.tp > 1) find_cuts();
+  if (configuration.recompute == Recompute::segment) net_->recompute(program::repeated_modules(*net_));
+}
+
+void ProgramNet::find_cuts() {
   parallel::AutomaticOptions options{.weights_over = {"tp"}};
   options.inputs.assign(inputs_.size(), {"samples over dp"});
   const std::vector<at::Tensor> tensors = example();
   parallel::CutSearch search(
-      parallel::tensors_of(*net_), configuration.shape().at("pp", 0), tensors,
+      parallel::tensors_of(*net_), configuration_.shape().at("pp", 0), tensors,
       [&] {
         net_->run({tensors.begin(), tensors.end()});
       },
@@ -258,21 +282,22 @@ void ProgramNet::check(const Input& input, const at::Tensor& given, const std::s
   });
 }
 
-void ProgramNet::open(OnRank& rank, int stages, const Communicator& world) const {
-  rank.net = program::load_program(path());
-  if (configuration_.recompute == Recompute::segment) rank.net->recompute(program::repeated_modules(*rank.net));
-  const std::vector<at::Tensor> tensors = stages == 1 ? std::vector<at::Tensor>() : example();
-  rank.stages = program::stages(rank.net, stages, world, {tensors.begin(), tensors.end()});
+std::vector<int64_t> ProgramNet::borders(int stages, const Communicator& world) const {
+  std::vector<int64_t> borders(static_cast<size_t>(stages) + 1);
+  if (world.rank() == 0 && stages > 1) {
+    const std::scoped_lock lock(guard_);
+    std::vector<int64_t>& known = borders_[stages];
+    const std::vector<at::Tensor> tensors = known.empty() ? example() : std::vector<at::Tensor>();
+    if (known.empty()) known = program::stage_borders(*net_, stages, {tensors.begin(), tensors.end()});
+    borders = known;
+  }
+  if (stages == 1) return program::stage_borders(*net_, 1, {});
+  world.broadcast(buffer(borders), /*root=*/0);
+  const std::scoped_lock lock(guard_);
+  return borders_[stages] = borders;
 }
 
-void ProgramNet::enter(OnRank& rank, const Grid& stage, at::Device device) const {
-  if (rank.grid) return;
-  if (!rank.net) open(rank, 1, {});
-  rank.grid = parallel::as_world(stage);
-  rank.net->to(device);
-}
-
-std::shared_ptr<torch::nn::Module> ProgramNet::made(OnRank& rank, const std::vector<std::string>& weights,
+std::shared_ptr<torch::nn::Module> ProgramNet::made(Ranks& ranks, const std::vector<std::string>& weights,
                                                     const Grid& stage, const at::TensorOptions& tensor) const {
   const bool shards = configuration_.zero == 3;
   if (tensor.device().is_meta()) {  // names and shapes of what others have
@@ -290,20 +315,30 @@ std::shared_ptr<torch::nn::Module> ProgramNet::made(OnRank& rank, const std::vec
     }
     return pieces;
   }
-  enter(rank, stage, tensor.device());
-  const std::vector<parallel::NamedTensor> tensors = named(*rank.net, weights);
-  return std::make_shared<LaidOutPart>(tensors, *rank.grid, stage, cuts_of(cuts_, tensors), shards);
+  const std::shared_ptr<OnRank> rank = ranks.here([&] {
+    auto net = program::load_program(path());
+    if (configuration_.recompute == Recompute::segment) net->recompute(program::repeated_modules(*net));
+    net->to(tensor.device());
+    return OnRank{.net = net,
+                  .stages = program::stages_between(net, ranks.borders),
+                  .grid = parallel::as_world(stage),
+                  .is_plain = configuration_.masks == Masks::torch};
+  });
+  const std::vector<parallel::NamedTensor> tensors = named(*rank->net, weights);
+  return std::make_shared<OnRank::Part>(rank, tensors, stage, cuts_of(cuts_, tensors), shards);
 }
 
 std::vector<models::Segment> ProgramNet::segments(int stages, const Communicator& world, Unpack unpack,
                                                   Pack pack) const {
-  const auto rank = std::make_shared<OnRank>();
-  if (stages > 1) open(*rank, stages, world);
-  std::map<std::vector<int>, std::vector<std::string>> parts;  // the weights, by the stages that have them
+  const auto ranks = std::make_shared<Ranks>();
+  ranks->borders = borders(stages, world);
+  const std::vector<parallel::Child> children = program::stages_between(net_, ranks->borders);
+  std::map<std::vector<int>, std::vector<std::string>> parts;   // the weights, by the stages that have them
+  for (int stage = 0; stage < stages; ++stage) parts[{stage}];  // also of a stage without weights
   for (const parallel::NamedTensor& tensor : parallel::tensors_of(*net_)) {
     std::vector<int> holders;
     for (int stage = 0; stage < stages; ++stage)
-      if (stages == 1 || std::ranges::count(rank->stages[static_cast<size_t>(stage)].weights, tensor.name) > 0)
+      if (stages == 1 || std::ranges::count(children[static_cast<size_t>(stage)].weights, tensor.name) > 0)
         holders.push_back(stage);
     parts[holders].push_back(tensor.name);
   }
@@ -311,24 +346,24 @@ std::vector<models::Segment> ProgramNet::segments(int stages, const Communicator
   for (int stage = 0; stage < stages; ++stage) {
     const auto place = static_cast<size_t>(stage);
     models::Segment& segment = segments.emplace_back();
-    segment.name = stages == 1 ? kProgramPart : rank->stages[place].name;
+    segment.name = stages == 1 ? kProgramPart : children[place].name;
     segment.kind = segment.name;
     for (const auto& [holders, names] : parts) {
       if (std::ranges::count(holders, stage) == 0) continue;
       const std::string part = kProgramPart + (stages == 1 ? "" : " of " + joined(holders));
       segment.parts.push_back(
           {.name = part,
-           .make = [this, rank, names](const Grid& grid,
-                                       const at::TensorOptions& tensor) { return made(*rank, names, grid, tensor); },
+           .make = [this, ranks, names](const Grid& grid,
+                                        const at::TensorOptions& tensor) { return made(*ranks, names, grid, tensor); },
            .weights_of = kProgramPart});
     }
-    segment.with_input = [this, rank, place, unpack, pack](const models::Modules& modules, const parallel::Bundle& x,
-                                                           const at::Tensor& input, const ForwardPass& pass) {
-      enter(*rank, modules.stage, input.device());  // for a stage without weights
+    segment.with_input = [this, place, unpack, pack](const models::Modules& modules, const parallel::Bundle& x,
+                                                     const at::Tensor& input, const ForwardPass& pass) {
+      OnRank& rank = modules.as<OnRank::Part>(0).rank();
       std::vector<at::Tensor> inputs = unpack(input);
       for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = inputs[i].to(input.device(), inputs_[i].spec.type);
-      const parallel::Bundle given = rank->run(place, modules, x, inputs, pass.step, output_name_);
-      const bool packs = pack && place + 1 == rank->stages.size();
+      const parallel::Bundle given = rank.run(place, modules, x, inputs, pass.step, output_name_);
+      const bool packs = pack && place + 1 == rank.stages.size();
       return packs ? parallel::Bundle(pack(given, input)) : given;
     };
   }

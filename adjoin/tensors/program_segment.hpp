@@ -3,7 +3,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -58,14 +60,16 @@ class ProgramNet {
   /// Its segments for so many stages, cut as program::stages does. The output of the last is that of this rank's samples; of an
   /// output without samples, such as a loss, it is the whole, which each rank along dp uses for its own part.
   /// Throws: InvalidArgument where it cannot be cut into so many, or --recompute names nothing in it
-  /// Cost:   reading the file, and for several stages three forward passes on the first rank of `world`
+  /// Cost:   reading the file again on each rank; when so many stages are asked for at first, three forward passes on the first rank
+  ///         of `world`, whose stages all ranks have
   std::vector<models::Segment> segments(int stages, const Communicator& world, Unpack unpack, Pack pack = {}) const;
 
  private:
   class OnRank;
-  void open(OnRank& rank, int stages, const Communicator& world) const;
-  void enter(OnRank& rank, const Grid& stage, at::Device device) const;
-  std::shared_ptr<torch::nn::Module> made(OnRank& rank, const std::vector<std::string>& weights, const Grid& stage,
+  class Ranks;
+  void find_cuts();
+  std::vector<int64_t> borders(int stages, const Communicator& world) const;
+  std::shared_ptr<torch::nn::Module> made(Ranks& ranks, const std::vector<std::string>& weights, const Grid& stage,
                                           const at::TensorOptions& tensor) const;
   std::vector<at::Tensor> example() const;
 
@@ -75,6 +79,8 @@ class ProgramNet {
   std::string output_name_;
   program::TensorSpec output_;
   parallel::Cuts cuts_;
+  mutable std::mutex guard_;
+  mutable std::map<int, std::vector<int64_t>> borders_;  // of so many stages
 };
 
 /// What tasks whose model is a program have in common.

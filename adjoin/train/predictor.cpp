@@ -16,6 +16,7 @@
 #include "adjoin/movement/move.hpp"
 #include "adjoin/store/npy.hpp"
 #include "adjoin/store/safetensors.hpp"
+#include "adjoin/tensors/samples_of_ranks.hpp"
 #include "adjoin/tensors/tensor_task.hpp"
 #include "adjoin/train/saved_model.hpp"
 #include "adjoin/train/trainer.hpp"
@@ -97,15 +98,11 @@ void converse(const SavedModel& saved, const Configuration& configuration, const
 
 /// The rows of all ranks along dp, on each of them.
 at::Tensor rows_of_all(const at::Tensor& mine, const Grid& grid) {
-  std::vector<int64_t> shape = mine.sizes().vec(), begins;
-  shape[0] = 0;
-  for (const int64_t rows : numbers_of_all(mine.size(0), grid.axis("dp"))) {
-    begins.push_back(shape[0]);
-    shape[0] += rows;
-  }
-  if (begins.size() == 1) return mine;
-  const Layout cut(grid.shape(), shape, {{Split::at(begins, shape[0], 0), {"dp"}}});
-  return move(mine.contiguous(), cut, Layout(grid.shape(), shape), grid);
+  if (grid.axis("dp").size() == 1) return mine;
+  const SamplesOfRanks samples(mine.size(0), 0, grid.axis("dp"));
+  std::vector<int64_t> shape = mine.sizes().vec();
+  shape[0] = samples.all;
+  return move(mine.contiguous(), samples.layout(shape, grid.shape()), Layout(grid.shape(), shape), grid);
 }
 
 }  // namespace

@@ -78,7 +78,10 @@ TEST(TrainProgram, refuses_what_means_nothing_for_a_program_by_name) {
   expect("--text-column a", "--text-column is for texts, which --program reads with --vocab");
   expect("--microbatches 2 --batch 5", "the last step of an epoch has 1 sample");
   expect("--vocab bytes", "--loss is for --program on tensors");
-  EXPECT_THAT(run(run_of.train("--dry-run")).err, HasSubstr("--program: steps of a program are not planned yet"));
+  expect("--masks torch --dp 2", "--masks torch is for a --program on one rank");
+  EXPECT_THAT(run(run_of.train("--loss mse --dry-run")).out, HasSubstr("memory of a rank's tensors in a step"));
+  EXPECT_THAT(run(run_of.train("--loss mse --ranks 2 --out " + run_of.out())).err,
+              HasSubstr("--program: a plan of all layouts knows adjoin's own models"));
   EXPECT_THAT(run("train --loss mse --data sample --out " + run_of.out()).err,
               HasSubstr("--loss is for --program on tensors"));
 }

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/values.hpp"
@@ -194,6 +195,36 @@ TEST(TensorTask, measures_r2_and_accuracy_as_they_are_defined) {
   found = evaluated();
   EXPECT_NEAR(found.loss, at::binary_cross_entropy_with_logits(output, target.gt(0.5).to(at::kDouble)).item<double>(),
               1e-6);
+}
+
+TEST(TensorTask, draws_the_masks_of_pytorch_on_one_rank) {
+  const test::TemporaryFolder folder;
+  const program::Expected expected(program::cases() / "dropping.safetensors");  // after torch.manual_seed(7)
+  const std::vector<at::Tensor> inputs = expected.all("input");
+  const at::Tensor output = expected["output.0"], y = at::full_like(output, 0.1);
+  write_npy_set(folder / "words", {{"x", inputs[0]}, {"mask", inputs[1]}, {"y", y}});
+  Configuration c;
+  c.program = (program::cases() / "dropping.pt2").string();
+  c.data = (folder / "words").string();
+  c.test = c.data;
+  c.task = kProgramTask;
+  c.precision = Precision::fp64;
+  c.loss = TensorLoss::mse;
+  c.masks = Masks::torch;
+  c.seed = 7;
+  c.batch = output.size(0);
+  validate(c);
+  const auto task = TensorTask::make(c);
+  Trainer trainer(c, *task, Communicator());
+  std::vector<int64_t> samples(static_cast<size_t>(c.batch));
+  std::iota(samples.begin(), samples.end(), int64_t{0});
+  const auto of_sample = static_cast<double>(output[0].numel()), count = static_cast<double>(c.batch);
+  const double loss = (at::mse_loss(output, y, at::Reduction::Sum) / of_sample / count).item<double>();
+  EXPECT_EQ(trainer.step(samples, 0, 1e-3).loss, loss);
+  EXPECT_NE(trainer.step(samples, 1, 0).loss, loss) << "the generator goes on";
+  c.dp = 2;
+  EXPECT_THAT(thrown_by<InvalidArgument>([&] { validate(c); }),
+              HasSubstr("--masks torch is for a --program on one rank"));
 }
 
 TEST(TensorTask, refuses_data_that_the_program_does_not_take) {
