@@ -1,4 +1,4 @@
-"""The backend "adjoin" of torch.distributed, for the processes of one host: `import adjoin` registers it."""
+"""The backend "adjoin" of torch.distributed, for processes that share memory within each host: `import adjoin` registers it."""
 
 import atexit
 import os
@@ -20,6 +20,7 @@ def register():
 
     _c10d.set_inner_folders(inner_folders())
     torch.distributed.Backend.register_backend("adjoin", _make_group, extended_api=True, devices=["cpu"])
+    _c10d.set_make_gloo(_make_gloo)
     atexit.register(_c10d.leave)
 
 
@@ -45,5 +46,8 @@ def _make_group(group, options):
         raise torch.distributed.DistBackendError(f"adjoin: the ranks of a group share no memory: {made}")
     if group.group_rank == 0:
         warnings.warn(f"adjoin: the ranks of a group share no memory, so it uses gloo: {made}", stacklevel=2)
-    store = torch.distributed.PrefixStore("gloo", group.store)
-    return torch.distributed.ProcessGroupGloo(store, group.group_rank, size, timeout)
+    return _make_gloo(torch.distributed.PrefixStore("gloo", group.store), group.group_rank, size, timeout)
+
+
+def _make_gloo(store, rank, size, timeout):
+    return torch.distributed.ProcessGroupGloo(store, rank, size, timeout)

@@ -1,4 +1,5 @@
 #include <pybind11/chrono.h>
+#include <pybind11/functional.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <string>
@@ -35,6 +36,8 @@ PYBIND11_MODULE(_c10d, m) {
   m.def("make_group", &make_group, "store"_a, "rank"_a, "world_ranks"_a, "world_size"_a, "timeout"_a,
         py::call_guard<py::gil_scoped_release>());
   m.def("set_inner_folders", &adjoin::python::set_inner_folders);
+  m.def("set_make_gloo",
+        [](adjoin::c10d_backend::MakeGloo make) { adjoin::c10d_backend::make_gloo() = std::move(make); });
   m.def("leave", &adjoin::host::GroupWorld::leave_host);
   m.def(
       "memory", [] { return reinterpret_cast<uintptr_t>(&SharedMemory::variable()); },

@@ -25,7 +25,7 @@ WorkPtr ProcessGroup::run(c10d::OpType op, const char* title, const Tensors& ins
   const auto carry_out = [this, body = std::move(body), sequence, timeout](const Where& where) {
     const at::AutoDispatchBelowADInplaceOrView plain;
     member_->set_timeout(timeout);
-    body(Turn{*member_, identity_, where, sequence});
+    body(Turn{*backend_, identity_, where, sequence});
   };
   if (!is_inline) {
     const Where where = python::find_caller().value_or(Where());

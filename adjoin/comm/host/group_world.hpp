@@ -70,6 +70,7 @@ class GroupWaiter final : public Waiter {
 
   /// A call that waits longer ends the group.
   void set_timeout(std::chrono::milliseconds timeout) { timeout_.store(timeout); }
+  std::chrono::milliseconds timeout() const { return timeout_.load(); }
 
   void sleep(Parking& parking, const Waiting& waiting) override;
   void sleep_through(Parking& parking, const Waiting& waiting) override;
