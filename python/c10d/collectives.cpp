@@ -62,6 +62,7 @@ struct Flat {
     const int64_t unit = unit_of(list[0].scalar_type()).per_element;
     for (const Tensor& tensor : list) counts.push_back(tensor.numel() * unit);
     whole = at::empty({total}, list[0].options());
+    share(whole);
     if (with_elements) each(list, [](Tensor part, const Tensor& tensor) { part.copy_(tensor); });
     if (flips) whole.bitwise_xor_(std::numeric_limits<int8_t>::min());
   }

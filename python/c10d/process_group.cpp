@@ -143,6 +143,7 @@ WorkPtr ProcessGroup::message(c10d::OpType op, const char* title, const Tensors&
                     " ranks, got ", peer);
   TORCH_CHECK_VALUE(peer != getRank(), "adjoin: a rank sends no message to itself");
   if (hosts_) return hosts_->message(op, tensors[0], peer, tag);
+  share(tensors[0]);
   host::notice_of_thread();
   const Message one[] = {is_send ? send_of({}, peer, tag) : receive_of({}, peer, tag)};
   Call call{.name = is_send ? "send" : "recv", .messages = one};

@@ -17,6 +17,8 @@ WorkPtr ProcessGroup::run(c10d::OpType op, const char* title, const Tensors& ins
                           const CallOptions& options, Body body) {
   check_usable();
   host::notice_of_thread();
+  for (const Tensors* tensors : {&ins, static_cast<const Tensors*>(&outs)})  // while nobody else works on them
+    for (const at::Tensor& tensor : *tensors) share(tensor);
   const auto timeout = options.timeout == c10d::kUnsetTimeout ? options_->timeout : options.timeout;
   const bool is_inline = !options.asyncOp && queue_->begin_inline();
   const uint64_t sequence = ++sequence_;
