@@ -20,13 +20,13 @@ size_t bytes_of_machine() {
   return bytes;
 }
 
-BlockHeap::BlockHeap(void* begin, size_t bytes) {
-  give_back(reinterpret_cast<Address>(begin), bytes / kLine * kLine);
+BlockHeap::BlockHeap(void* begin, size_t bytes, size_t unit) : unit_(unit) {
+  give_back(reinterpret_cast<Address>(begin), bytes / unit * unit);
 }
 
 void* BlockHeap::allocate(size_t bytes) {
   if (bytes > bytes_of_machine()) return nullptr;
-  const size_t lines = (bytes + kLine - 1) / kLine, whole = (lines + 1) * kLine;
+  const size_t units = (bytes + unit_ - 1) / unit_, whole = (units + 1) * unit_;
   const std::lock_guard lock(mutex_);
   Address begin = 0;
   if (whole > kSmall) {
@@ -44,12 +44,12 @@ void* BlockHeap::allocate(size_t bytes) {
   }
   if (begin == 0) return nullptr;
   word_at<size_t>(begin) = whole;
-  return reinterpret_cast<void*>(begin + kLine);
+  return reinterpret_cast<void*>(begin + unit_);
 }
 
 void BlockHeap::free(void* block) {
   if (block == nullptr) return;
-  const Address begin = reinterpret_cast<Address>(block) - kLine;
+  const Address begin = reinterpret_cast<Address>(block) - unit_;
   const std::lock_guard lock(mutex_);
   const auto whole = word_at<size_t>(begin);
   if (whole > kSmall) return give_back(begin, whole);

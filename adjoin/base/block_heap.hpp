@@ -25,11 +25,11 @@ class BlockHeap {
   /// odd number of pages so that what one rank allocates more than another hardly ever undoes it.
   static constexpr size_t kApart = 37 * 4096;
 
-  /// The range begins at a multiple of kLine.
-  BlockHeap(void* begin, size_t bytes);
+  /// The range begins at a multiple of `unit`, kLine or more than kSmall / 2, to which blocks are aligned.
+  BlockHeap(void* begin, size_t bytes, size_t unit = kLine);
 
-  /// At least `bytes` bytes, aligned to kLine; nullptr where no hole is large enough or the machine has less memory than this.
-  /// Cost: tens of nanoseconds up to kSmall, hundreds above it; one line in front of the block.
+  /// At least `bytes` bytes; nullptr where no hole is large enough or the machine has less memory than this.
+  /// Cost: tens of nanoseconds up to kSmall, hundreds above it; one unit in front of the block.
   void* allocate(size_t bytes);
   void free(void* block);
 
@@ -45,6 +45,7 @@ class BlockHeap {
   void add_hole(Address begin, size_t bytes);
   void remove_hole(std::map<Address, size_t>::iterator hole);
 
+  const size_t unit_;
   std::mutex mutex_;
   std::map<Address, size_t> holes_;
   std::set<std::pair<size_t, Address>> by_size_;

@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstdio>
@@ -65,6 +66,7 @@ class SharedMemory::Fork {
  private:
   static void before() {
     SharedMemory& memory = *current();
+    if (memory.blocks_) memory.blocks_->lock();
     memory.heap_->mutex().lock();
     if (::pipe2(pipe_, O_CLOEXEC) != 0) pipe_[0] = pipe_[1] = -1;
   }
@@ -74,7 +76,7 @@ class SharedMemory::Fork {
     while (::read(pipe_[0], &byte, 1) < 0 && errno == EINTR) {  // until the child has closed its end or is gone
     }
     ::close(pipe_[0]);
-    current()->heap_->mutex().unlock();
+    unlock(*current());
   }
   static void in_child() {
     SharedMemory& memory = *current();
@@ -83,7 +85,11 @@ class SharedMemory::Fork {
     memory.number_holder_ = -1;
     ::close(pipe_[0]);
     ::close(pipe_[1]);
+    unlock(memory);
+  }
+  static void unlock(SharedMemory& memory) {
     memory.heap_->mutex().unlock();
+    if (memory.blocks_) memory.blocks_->unlock();
   }
 
   static inline int pipe_[2] = {-1, -1};  // guarded by the heap's lock
@@ -117,13 +123,15 @@ SharedMemory::~SharedMemory() {
   ::munmap(part(0), bytes_of_part_ * static_cast<size_t>(processes_));
 }
 
-SharedFile::Address SharedMemory::make_part(int own) {
+SharedFile::Address SharedMemory::make_part(int own, size_t bytes) {
   own_ = own;
   file_ = SharedFile::make(bytes_of_part_);
   file_->map(bytes_of_part_, part(own));
   constexpr size_t kHead = (sizeof(Head) + BlockHeap::kLine - 1) / BlockHeap::kLine * BlockHeap::kLine;
-  const size_t unused = kHead + BlockHeap::kApart * static_cast<size_t>(own);
-  heap_.emplace(static_cast<char*>(part(own)) + unused, bytes_of_part_ - unused);
+  const size_t apart = BlockHeap::kApart * static_cast<size_t>(own), unused = kHead + apart;
+  heap_.emplace(static_cast<char*>(part(own)) + unused, bytes - unused);
+  if (bytes < bytes_of_part_)
+    blocks_.emplace(*file_, static_cast<char*>(part(own)) + bytes, bytes_of_part_ - bytes, bytes, apart);
   return attached_[static_cast<size_t>(own)] = file_->address();
 }
 
@@ -149,7 +157,7 @@ std::unique_ptr<SharedMemory> SharedMemory::alone() {
   for (const uintptr_t place : places())
     if ((memory = at(place, kMostAlone))) break;
   if (!memory) throw_system_error("no range of addresses is free (ulimit -v?)");
-  memory->make_part(take_number(kMostAlone, memory->number_holder_));
+  memory->make_part(take_number(kMostAlone, memory->number_holder_), memory->bytes_of_part_ / 4);
   return memory;
 }
 
@@ -180,20 +188,28 @@ std::span<std::atomic<int>> SharedMemory::cores() const {
   return {static_cast<Head*>(part(0))->cores, static_cast<size_t>(processes_)};
 }
 
-/// In the child of a fork: puts a copy of its own part in the part's place.
+/// In the child of a fork: puts a copy of what is shared of its own part in its place.
 void SharedMemory::make_private() {
-  const int file = file_->descriptor();
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
-  if (!is_mapped(part(0), bytes_of_part_ * static_cast<size_t>(processes_), PROT_NONE, kFlags, -1) ||
-      !is_mapped(part(own_), bytes_of_part_, PROT_READ | PROT_WRITE, kFlags, -1))
+  const size_t before = bytes_of_part_ * static_cast<size_t>(own_),
+               after = bytes_of_part_ * static_cast<size_t>(processes_ - own_ - 1);
+  if ((before > 0 && !is_mapped(part(0), before, PROT_NONE, kFlags, -1)) ||
+      (after > 0 && !is_mapped(part(own_ + 1), after, PROT_NONE, kFlags, -1)))
     ::_exit(127);
-  off_t begin = 0;
-  while ((begin = ::lseek(file, begin, SEEK_DATA)) >= 0) {
-    const off_t end = ::lseek(file, begin, SEEK_HOLE);
-    for (ssize_t got = 0; begin < end; begin += got)
-      if ((got = ::pread(file, static_cast<char*>(part(own_)) + begin, static_cast<size_t>(end - begin), begin)) <= 0)
-        ::_exit(127);
-  }
+  const auto copy = [this](size_t first, size_t last) {
+    char* const own = static_cast<char*>(part(own_));
+    if (!is_mapped(own + first, last - first, PROT_READ | PROT_WRITE, kFlags, -1)) ::_exit(127);
+    if (first > 0) ::madvise(own + first, last - first, MADV_HUGEPAGE);  // takes half as long
+    auto begin = static_cast<off_t>(first);
+    while ((begin = ::lseek(file_->descriptor(), begin, SEEK_DATA)) >= 0 && begin < static_cast<off_t>(last)) {
+      const off_t end = std::min(::lseek(file_->descriptor(), begin, SEEK_HOLE), static_cast<off_t>(last));
+      for (ssize_t got = 0; begin < end; begin += got)
+        if ((got = ::pread(file_->descriptor(), own + begin, static_cast<size_t>(end - begin), begin)) <= 0)
+          ::_exit(127);
+    }
+  };
+  copy(0, blocks_ ? bytes_of_part_ / 4 : bytes_of_part_);
+  if (blocks_) blocks_->end_sharing(copy);
   file_.reset();
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "adjoin/base/block_heap.hpp"
+#include "adjoin/base/private_blocks.hpp"
 #include "adjoin/base/shared_file.hpp"
 
 namespace adjoin {
@@ -18,7 +19,8 @@ namespace adjoin {
 /// the memory of that part, and reaches the parts of all others. So a pointer into the range means the same to all of them.
 ///
 /// The memory of each part is a SharedFile. After fork() the child has a copy of its own part, which the fork waits for; it does
-/// not reach the others' parts.
+/// not reach the others' parts. Of processes that met as they were, large blocks of tensors are shared when share() is first called
+/// for them, so a fork copies no others.
 class SharedMemory {
  public:
   static constexpr int kMostProcesses = 512;
@@ -31,7 +33,7 @@ class SharedMemory {
   /// Reserves the range at `place`, without memory; nullptr where any of it is in use.
   static std::unique_ptr<SharedMemory> at(uintptr_t place, int processes);
   /// Makes part `own`, that of this process.
-  SharedFile::Address make_part(int own);
+  SharedFile::Address make_part(int own) { return make_part(own, bytes_of_part_); }
   void attach(std::span<const SharedFile::Address> parts);
 
   /// For a process that meets others later, and not always the same ones: a range with room for kMostAlone processes, of which
@@ -72,7 +74,19 @@ class SharedMemory {
   /// A block of this process's part, aligned to 64 bytes, for any thread; nullptr where there is no room or the machine has
   /// less memory than this. Freed blocks are reused.
   void* allocate(size_t bytes) { return heap_->allocate(bytes); }
-  void free(void* block) { heap_->free(block); }
+  void free(void* block) { blocks_ && blocks_->holds(block) ? blocks_->free(block) : heap_->free(block); }
+  /// The same for a block that other processes need not reach before share().
+  void* allocate_tensor(size_t bytes) {
+    return blocks_ && bytes >= PrivateBlocks::kLeast ? blocks_->allocate(bytes) : heap_->allocate(bytes);
+  }
+  /// Whether other processes reach memory of this process.
+  bool reaches(const void* memory) const {
+    return holds(memory) && (!blocks_ || !blocks_->holds(memory) || blocks_->is_shared(memory));
+  }
+  /// Lets other processes reach a block of allocate_tensor(bytes); nothing where that cannot be. As PrivateBlocks::share().
+  void share(const void* block, size_t bytes) {
+    if (file_ && blocks_ && blocks_->holds(block)) blocks_->share(block, bytes);
+  }
   /// The same; throws std::bad_alloc.
   std::pmr::memory_resource& resource() { return resource_; }
 
@@ -96,6 +110,8 @@ class SharedMemory {
   };
 
   SharedMemory(uintptr_t begin, size_t bytes_of_part, int processes);
+  /// Of which the first `bytes` are shared from the beginning.
+  SharedFile::Address make_part(int own, size_t bytes);
   void make_private();
   void* part(int process) const {
     return reinterpret_cast<void*>(begin_ + bytes_of_part_ * static_cast<size_t>(process));
@@ -109,6 +125,7 @@ class SharedMemory {
   int number_holder_ = -1;                     // a socket whose name keeps the number of the own part
   std::vector<SharedFile::Address> attached_;  // of each process
   std::optional<BlockHeap> heap_;
+  std::optional<PrivateBlocks> blocks_;  // only where the processes met as they were
   Resource resource_{*this};
 };
 

@@ -29,7 +29,7 @@ class TensorMemory final : public c10::Allocator {
  private:
   static void* block_of(size_t bytes) {
     void* block = nullptr;
-    if (SharedMemory* shared = SharedMemory::current()) block = shared->allocate(bytes);
+    if (SharedMemory* shared = SharedMemory::current()) block = shared->allocate_tensor(bytes);
     if (ThreadMemory* own = ThreadMemory::of_process(); own && !block) block = own->allocate(bytes);
     return block ? block : c10::alloc_cpu(bytes);  // which reports what is lacking
   }

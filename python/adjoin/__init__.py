@@ -30,6 +30,7 @@ def _import_torch():
 _import_torch()
 
 from . import torch_backend as _torch_backend  # noqa: E402
+from .torch_backend import doctor  # noqa: E402
 from .program import Exported, ExportError, export_program  # noqa: E402
 
 _torch_backend.register()

@@ -29,6 +29,7 @@ _Kind = Literal["split", "replicated", "copied", "partial"]
 _Padding = Literal["zeros", "replicate", "reflect", "circular"]
 _Message = tuple[str, Tensor, int, int]
 
+def doctor() -> str: ...
 def launch(
     work: Callable[[Communicator], _T], ranks: int | None = None, *, deadline: float | None = None, checked: bool | None = None
 ) -> list[_T]: ...

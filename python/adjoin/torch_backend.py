@@ -1,4 +1,4 @@
-"""The backend "adjoin" of torch.distributed, for the processes of one host: `import adjoin` registers it."""
+"""The backend "adjoin" of torch.distributed, for processes that share memory within each host: `import adjoin` registers it."""
 
 import atexit
 import os
@@ -20,6 +20,9 @@ def register():
 
     _c10d.set_inner_folders(inner_folders())
     torch.distributed.Backend.register_backend("adjoin", _make_group, extended_api=True, devices=["cpu"])
+    _c10d.set_make_gloo(_make_gloo)
+    if "TORCHELASTIC_RUN_ID" in os.environ:  # a rank that torchrun has started: what it makes before the first group is shared too
+        _c10d.begin_to_share()
     atexit.register(_c10d.leave)
 
 
@@ -29,6 +32,21 @@ def share_memory_with(module):
         from . import _c10d
 
         module.use_memory(_c10d.memory())
+
+
+_without_memory = {}  # ranks of groups of this process that use gloo, and why
+
+
+def doctor():
+    """Says whether the ranks of this process's groups on "adjoin" share memory, and why those do not that use gloo instead."""
+    if not torch.distributed.is_available():
+        return "adjoin: this torch has no torch.distributed"
+    from . import _c10d
+
+    if _without_memory:
+        return "\n".join(f"adjoin: the group of ranks {list(ranks)} uses gloo: {reason}" for ranks, reason in _without_memory.items())
+    failure = _c10d.begin_to_share()
+    return f"adjoin: this process cannot share memory: {failure}" if failure else "adjoin: this process can share memory, and no group of it uses gloo"
 
 
 def _make_group(group, options):
@@ -45,5 +63,9 @@ def _make_group(group, options):
         raise torch.distributed.DistBackendError(f"adjoin: the ranks of a group share no memory: {made}")
     if group.group_rank == 0:
         warnings.warn(f"adjoin: the ranks of a group share no memory, so it uses gloo: {made}", stacklevel=2)
-    store = torch.distributed.PrefixStore("gloo", group.store)
-    return torch.distributed.ProcessGroupGloo(store, group.group_rank, size, timeout)
+    _without_memory[tuple(ranks)] = made
+    return _make_gloo(torch.distributed.PrefixStore("gloo", group.store), group.group_rank, size, timeout)
+
+
+def _make_gloo(store, rank, size, timeout):
+    return torch.distributed.ProcessGroupGloo(store, rank, size, timeout)

@@ -62,6 +62,7 @@ struct Flat {
     const int64_t unit = unit_of(list[0].scalar_type()).per_element;
     for (const Tensor& tensor : list) counts.push_back(tensor.numel() * unit);
     whole = at::empty({total}, list[0].options());
+    share(whole);
     if (with_elements) each(list, [](Tensor part, const Tensor& tensor) { part.copy_(tensor); });
     if (flips) whole.bitwise_xor_(std::numeric_limits<int8_t>::min());
   }
@@ -84,16 +85,16 @@ void all_reduce(const Turn& turn, const Tensor& tensor, const c10d::ReduceOp& op
   const Operand operand = Operand::in(tensor, flips_sign(op, tensor.scalar_type()));
   Call call = turn.call(Collective::all_reduce, operand.buffer(), operand.buffer(), tensor.scalar_type());
   call.reduction = reduction_of(op, tensor.scalar_type());
-  turn.member.run_collective(call);
+  turn.backend.run_collective(call);
   operand.give_back();
 }
 
 void all_gather(const Turn& turn, const Tensor& out, const Tensor& in) {
   const Operand from = Operand::in(in), to = Operand::out(out);
-  const Counts counts(static_cast<size_t>(turn.member.size()), from.buffer().count);
+  const Counts counts(static_cast<size_t>(turn.backend.size()), from.buffer().count);
   Call call = turn.call(Collective::all_gather, from.buffer(), to.buffer(), in.scalar_type());
   call.counts = counts;
-  turn.member.run_collective(call);
+  turn.backend.run_collective(call);
   to.give_back();
 }
 
@@ -102,25 +103,25 @@ void all_gather(const Turn& turn, const Tensors& outs, const Tensor& in) {
   const Flat to(outs, /*with_elements=*/false);
   Call call = turn.call(Collective::all_gather, from.buffer(), buffer_of(to.whole), in.scalar_type());
   call.counts = to.counts;
-  turn.member.run_collective(call);
+  turn.backend.run_collective(call);
   to.give_to(outs);
 }
 
 void reduce_scatter(const Turn& turn, const Tensor& out, const Tensor& in, const c10d::ReduceOp& op) {
   const bool flips = flips_sign(op, in.scalar_type());
   const Operand from = Operand::in(in, flips), to = Operand::out(out, flips);
-  const Counts counts(static_cast<size_t>(turn.member.size()), to.buffer().count);
+  const Counts counts(static_cast<size_t>(turn.backend.size()), to.buffer().count);
   Call call = turn.call(Collective::reduce_scatter, from.buffer(), to.buffer(), in.scalar_type());
   call.counts = counts;
   call.reduction = reduction_of(op, in.scalar_type());
-  turn.member.run_collective(call);
+  turn.backend.run_collective(call);
   to.give_back();
 }
 
 /// Sums sparse tensors: each rank gathers the indices and the values of all.
 void all_reduce_sparse(const Turn& turn, const Tensor& tensor) {
   const Tensor own = tensor.coalesce();
-  const auto ranks = static_cast<size_t>(turn.member.size());
+  const auto ranks = static_cast<size_t>(turn.backend.size());
   const Tensor number = at::scalar_tensor(own._nnz(), at::kLong);
   Tensor numbers = at::empty({static_cast<int64_t>(ranks)}, at::kLong);
   all_gather(turn, numbers, number);
@@ -157,8 +158,8 @@ WorkPtr ProcessGroup::broadcast(Tensors& tensors, const c10d::BroadcastOptions& 
                const Operand operand = Operand::in(tensor);
                Call call = turn.call(Collective::broadcast, operand.buffer(), operand.buffer(), tensor.scalar_type());
                call.root = static_cast<int>(root);
-               turn.member.run_collective(call);
-               if (turn.member.rank() != root) operand.give_back();
+               turn.backend.run_collective(call);
+               if (turn.backend.rank() != root) operand.give_back();
              });
 }
 
@@ -195,8 +196,8 @@ WorkPtr ProcessGroup::reduce(Tensors& tensors, const c10d::ReduceOptions& option
                Call call = turn.call(Collective::reduce, operand.buffer(), operand.buffer(), tensor.scalar_type());
                call.reduction = reduction_of(op, tensor.scalar_type());
                call.root = static_cast<int>(root);
-               turn.member.run_collective(call);
-               if (turn.member.rank() == root) operand.give_back();
+               turn.backend.run_collective(call);
+               if (turn.backend.rank() == root) operand.give_back();
              });
 }
 
@@ -266,14 +267,14 @@ WorkPtr ProcessGroup::gather(std::vector<Tensors>& outs, Tensors& ins, const c10
       OpType::GATHER, "adjoin:gather", ins, own, options,
       [own, in = ins[0], root = options.rootRank](const Turn& turn) {
         const Operand from = Operand::in(in);
-        const Counts counts(static_cast<size_t>(turn.member.size()), from.buffer().count);
+        const Counts counts(static_cast<size_t>(turn.backend.size()), from.buffer().count);
         Call call = turn.call(Collective::gather, from.buffer(), {nullptr, 0, from.buffer().type}, in.scalar_type());
         call.counts = counts;
         call.root = static_cast<int>(root);
-        if (own.empty()) return turn.member.run_collective(call);
+        if (own.empty()) return turn.backend.run_collective(call);
         const Flat to(own, /*with_elements=*/false);
         call.out = buffer_of(to.whole);
-        turn.member.run_collective(call);
+        turn.backend.run_collective(call);
         to.give_to(own);
       });
 }
@@ -293,13 +294,13 @@ WorkPtr ProcessGroup::scatter(Tensors& outs, std::vector<Tensors>& ins, const c1
       OpType::SCATTER, "adjoin:scatter", own, outs, options,
       [own, out = outs[0], root = options.rootRank](const Turn& turn) {
         const Operand to = Operand::out(out);
-        const Counts counts(static_cast<size_t>(turn.member.size()), to.buffer().count);
+        const Counts counts(static_cast<size_t>(turn.backend.size()), to.buffer().count);
         Call call = turn.call(Collective::scatter, {nullptr, 0, to.buffer().type}, to.buffer(), out.scalar_type());
         call.counts = counts;
         call.root = static_cast<int>(root);
         const Tensor from = own.empty() ? Tensor() : Flat(own, /*with_elements=*/true).whole;
         if (from.defined()) call.in = buffer_of(from);
-        turn.member.run_collective(call);
+        turn.backend.run_collective(call);
         to.give_back();
       });
 }
@@ -322,7 +323,7 @@ WorkPtr ProcessGroup::reduce_scatter(Tensors& outs, std::vector<Tensors>& ins,
                Call call = turn.call(Collective::reduce_scatter, buffer_of(from.whole), to.buffer(), out.scalar_type());
                call.counts = from.counts;
                call.reduction = reduction_of(op, out.scalar_type());
-               turn.member.run_collective(call);
+               turn.backend.run_collective(call);
                to.give_back();
              });
 }
@@ -357,12 +358,12 @@ WorkPtr ProcessGroup::alltoall_base(Tensor& out, Tensor& in, Counts& out_splits,
   return run(OpType::ALLTOALL_BASE, "adjoin:all_to_all", {in}, {out}, options,
              [out, in, out_splits, in_splits](const Turn& turn) {
                const Operand from = Operand::in(in), to = Operand::out(out);
-               const Counts sends = counts_of(from.flat(), in_splits, turn.member.size()),
-                            receives = counts_of(to.flat(), out_splits, turn.member.size());
+               const Counts sends = counts_of(from.flat(), in_splits, turn.backend.size()),
+                            receives = counts_of(to.flat(), out_splits, turn.backend.size());
                Call call = turn.call(Collective::all_to_all, from.buffer(), to.buffer(), in.scalar_type());
                call.counts = sends;
                call.receive_counts = receives;
-               turn.member.run_collective(call);
+               turn.backend.run_collective(call);
                to.give_back();
              });
 }
@@ -377,7 +378,7 @@ WorkPtr ProcessGroup::alltoall(Tensors& outs, Tensors& ins, const c10d::AllToAll
     Call call = turn.call(Collective::all_to_all, buffer_of(from.whole), buffer_of(to.whole), ins[0].scalar_type());
     call.counts = from.counts;
     call.receive_counts = to.counts;
-    turn.member.run_collective(call);
+    turn.backend.run_collective(call);
     to.give_to(outs);
   });
 }

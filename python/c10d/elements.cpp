@@ -7,6 +7,8 @@
 #include <limits>
 #include <string>
 
+#include "adjoin/base/shared_memory.hpp"
+
 namespace adjoin::c10d_backend {
 
 namespace {
@@ -60,6 +62,13 @@ Buffer buffer_of(const at::Tensor& contiguous) {
   const Unit unit = unit_of(contiguous.scalar_type());
   const int64_t count = contiguous.numel() * unit.per_element;
   return {count > 0 ? contiguous.data_ptr() : nullptr, count, unit.type};
+}
+
+void share(const at::Tensor& tensor) {
+  SharedMemory* const memory = SharedMemory::current();
+  if (!memory || !tensor.has_storage() || memory->reaches(tensor.const_data_ptr())) return;
+  const size_t bytes = tensor.storage().nbytes();
+  if (tensor.nbytes() == bytes && tensor.storage_offset() == 0) memory->share(tensor.const_data_ptr(), bytes);
 }
 
 bool flips_sign(const c10d::ReduceOp& op, ScalarType type) {

@@ -21,6 +21,9 @@ Unit unit_of(at::ScalarType type);
 /// The memory of a contiguous tensor.
 Buffer buffer_of(const at::Tensor& contiguous);
 
+/// Lets the peers reach a tensor's memory where it is a tensor's alone; of a part of a larger one another thread may write the rest.
+void share(const at::Tensor& tensor);
+
 /// The reduction for tensors of this type.
 /// Throws: ValueError where there is none
 Reduction reduction_of(const c10d::ReduceOp& op, at::ScalarType type);
@@ -42,8 +45,9 @@ class Operand {
   void give_back() const;
 
  private:
-  Operand(const at::Tensor& given, at::Tensor flat, bool flips)
-      : given_(given), flat_(std::move(flat)), flips_(flips) {}
+  Operand(const at::Tensor& given, at::Tensor flat, bool flips) : given_(given), flat_(std::move(flat)), flips_(flips) {
+    share(flat_);
+  }
 
   at::Tensor given_, flat_;
   bool flips_;

@@ -17,6 +17,12 @@ class Member final : public HostBackend {
 
   host::GroupWorld& world() const { return static_cast<host::GroupWorld&>(group_->world()); }
   void set_timeout(std::chrono::milliseconds timeout) { waiter_.set_timeout(timeout); }
+  std::chrono::milliseconds timeout() const { return waiter_.timeout(); }
+  /// Waits for what happens elsewhere, as for a call.
+  void await(host::Parking& parking, const host::Waiting& waiting) {
+    waiter_.sleep(parking, waiting);
+    if (!waiting.is_over()) world().throw_aborted();
+  }
 
   using HostBackend::begin_messages;
   using HostBackend::PostedMessages;

@@ -1,4 +1,5 @@
 #include <pybind11/chrono.h>
+#include <pybind11/functional.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <string>
@@ -35,11 +36,24 @@ PYBIND11_MODULE(_c10d, m) {
   m.def("make_group", &make_group, "store"_a, "rank"_a, "world_ranks"_a, "world_size"_a, "timeout"_a,
         py::call_guard<py::gil_scoped_release>());
   m.def("set_inner_folders", &adjoin::python::set_inner_folders);
+  m.def("set_make_gloo",
+        [](adjoin::c10d_backend::MakeGloo make) { adjoin::c10d_backend::make_gloo() = std::move(make); });
+  m.def(
+      "begin_to_share",
+      []() -> std::string {
+        try {
+          adjoin::host::GroupWorld::begin_to_share();
+        } catch (const adjoin::CommunicationError& error) {
+          return error.what();
+        }
+        return "";
+      },
+      "Why this process cannot share memory; empty where it can, and from then on does");
   m.def("leave", &adjoin::host::GroupWorld::leave_host);
   m.def(
       "memory", [] { return reinterpret_cast<uintptr_t>(&SharedMemory::variable()); },
       "Where this module keeps the memory that processes share, for another module of this process");
   m.def("is_shared", [](const at::Tensor& tensor) {
-    return SharedMemory::current() != nullptr && SharedMemory::current()->holds(tensor.data_ptr());
+    return SharedMemory::current() != nullptr && SharedMemory::current()->reaches(tensor.const_data_ptr());
   });
 }

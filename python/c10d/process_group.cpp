@@ -1,6 +1,7 @@
 #include "python/c10d/process_group.hpp"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -15,8 +16,8 @@ Call Turn::call(Collective collective, ConstBuffer in, Buffer out, at::ScalarTyp
   Call call{.collective = collective, .name = name(collective), .in = in, .out = out};
   call.moved_type = unit_of(type).moved_type;
   call.where = where;
-  call.rank = member.rank();
-  call.size = member.size();
+  call.rank = backend.rank();
+  call.size = backend.size();
   call.sequence = sequence;
   call.group = &identity;
   return call;
@@ -29,26 +30,55 @@ ProcessGroup::ProcessGroup(const c10::intrusive_ptr<c10d::Store>& store, int ran
   run_translated([&] {
     StoreMeeting meeting(store, rank, getSize(), timeout,
                          [&] { return host::GroupWorld::who_died(identity_.world_ranks); });
-    group_ = host::GroupWorld::meet(meeting, std::move(world_ranks), world_size);
-    member_ = std::make_shared<Member>(group_, rank);
-    member_->set_timeout(timeout);
-    const Turn turn{*member_, identity_, Where(), 0};
-    member_->run_collective(
-        turn.call(Collective::barrier, {}, {}, at::kFloat));  // then nobody reads the store any more
+    meet(meeting, store, world_size, timeout);
+    const Turn turn{*backend_, identity_, Where(), 0};
+    turn.backend.run_collective(
+        turn.call(Collective::barrier, {}, {}, at::kFloat));  // then nobody reads what was met by any more
     meeting.end();
   });
   queue_ = std::make_shared<Queue>();
   init();
 }
 
+/// Makes the group in each host's memory and, where there are several hosts, what connects them.
+void ProcessGroup::meet(host::Meeting& meeting, const c10::intrusive_ptr<c10d::Store>& store, int world_size,
+                        std::chrono::milliseconds timeout) {
+  const std::vector<int>& world_ranks = identity_.world_ranks;
+  const std::vector<int> first_ranks = first_ranks_of_hosts(meeting, world_ranks);
+  const int own = first_ranks[static_cast<size_t>(getRank())];
+  std::vector<int> of_host;
+  int place = 0;
+  for (int rank = 0; rank < getSize(); ++rank) {
+    if (first_ranks[static_cast<size_t>(rank)] != own) continue;
+    if (rank == getRank()) place = static_cast<int>(of_host.size());
+    of_host.push_back(world_ranks[static_cast<size_t>(rank)]);
+  }
+  const bool is_one_host = of_host.size() == world_ranks.size();
+  if (is_one_host) {
+    group_ = host::GroupWorld::meet(meeting, of_host, world_size);
+  } else {
+    const std::string failure = host::failure_of_all(meeting, [&] {
+      StoreMeeting part(c10::make_intrusive<c10d::PrefixStore>("host/" + std::to_string(own), store), place,
+                        static_cast<int>(of_host.size()), timeout, [&] { return host::GroupWorld::who_died(of_host); });
+      group_ = host::GroupWorld::meet(part, of_host, world_size);
+    });
+    if (!failure.empty()) throw host::NoSharedMemory(failure);
+  }
+  member_ = std::make_shared<Member>(group_, place);
+  member_->set_timeout(timeout);
+  if (!is_one_host) hosts_ = std::make_shared<Hosts>(member_, first_ranks, world_ranks, store, getRank(), timeout);
+  backend_ = is_one_host ? static_cast<adjoin::Backend*>(member_.get()) : hosts_.get();
+}
+
 void ProcessGroup::abort() {
-  if (group_) member_->abort("this group was aborted by rank " + std::to_string(identity_.world_ranks[getRank()]));
+  if (group_) backend_->abort("this group was aborted by rank " + std::to_string(identity_.world_ranks[getRank()]));
 }
 
 void ProcessGroup::shutdown() {
   if (!group_ || !process_.is_here()) return;
   queue_->stop();
-  group_->leave_for_good(getRank());
+  group_->leave_for_good(member_->rank());
+  hosts_.reset();
   member_.reset();
   group_.reset();
 }
@@ -76,7 +106,7 @@ void ProcessGroup::check_usable() const {
 
 WorkPtr ProcessGroup::barrier(const c10d::BarrierOptions& options) {
   return run(c10d::OpType::BARRIER, "adjoin:barrier", {}, {}, options,
-             [](const Turn& turn) { turn.member.run_collective(turn.call(Collective::barrier, {}, {}, at::kFloat)); });
+             [](const Turn& turn) { turn.backend.run_collective(turn.call(Collective::barrier, {}, {}, at::kFloat)); });
 }
 
 void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool) {
@@ -112,6 +142,8 @@ WorkPtr ProcessGroup::message(c10d::OpType op, const char* title, const Tensors&
   TORCH_CHECK_VALUE(is_any || (peer >= 0 && peer < getSize()), "adjoin: the peer of a message is one of ", getSize(),
                     " ranks, got ", peer);
   TORCH_CHECK_VALUE(peer != getRank(), "adjoin: a rank sends no message to itself");
+  if (hosts_) return hosts_->message(op, tensors[0], peer, tag);
+  share(tensors[0]);
   host::notice_of_thread();
   const Message one[] = {is_send ? send_of({}, peer, tag) : receive_of({}, peer, tag)};
   Call call{.name = is_send ? "send" : "recv", .messages = one};

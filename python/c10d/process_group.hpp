@@ -10,6 +10,7 @@
 
 #include "adjoin/base/process_owner.hpp"
 #include "python/c10d/elements.hpp"
+#include "python/c10d/hosts.hpp"
 #include "python/c10d/member.hpp"
 #include "python/c10d/work.hpp"
 
@@ -20,7 +21,7 @@ using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
 /// A collective of c10d as it runs: what carries it out, and what names it in reports.
 struct Turn {
-  Member& member;
+  Backend& backend;
   const GroupIdentity& identity;
   Where where;
   uint64_t sequence;
@@ -29,7 +30,7 @@ struct Turn {
   Call call(Collective collective, ConstBuffer in, Buffer out, at::ScalarType type) const;
 };
 
-/// What torch.distributed calls: the ranks of a group on one host, which work on each other's tensors.
+/// What torch.distributed calls: the ranks of a group, which work on each other's tensors where they are on one host.
 ///
 /// A collective that its caller waits for is carried out in the caller's thread, others in the thread of the group's queue, in the
 /// order in which they were called. Messages do not pass through the queue: they are posted at once.
@@ -87,12 +88,16 @@ class ProcessGroup final : public c10d::Backend {
               Body body);
   WorkPtr message(c10d::OpType op, const char* title, const Tensors& tensors, int peer, int tag);
   void check_usable() const;
+  void meet(host::Meeting& meeting, const c10::intrusive_ptr<c10d::Store>& store, int world_size,
+            std::chrono::milliseconds timeout);
 
   const c10::intrusive_ptr<Options> options_;
   const ProcessOwner process_;
   GroupIdentity identity_;
-  std::shared_ptr<host::Group> group_;  // nullptr after shutdown
-  std::shared_ptr<Member> member_;      // for the collectives
+  std::shared_ptr<host::Group> group_;  // of this rank's host; nullptr after shutdown
+  std::shared_ptr<Member> member_;      // of that group, for the collectives
+  std::shared_ptr<Hosts> hosts_;        // nullptr where all ranks are on one host
+  adjoin::Backend* backend_ = nullptr;  // the one of both that carries collectives out
   std::atomic<uint64_t> sequence_ = 0;
   std::shared_ptr<Queue> queue_;
 };

@@ -17,6 +17,8 @@ WorkPtr ProcessGroup::run(c10d::OpType op, const char* title, const Tensors& ins
                           const CallOptions& options, Body body) {
   check_usable();
   host::notice_of_thread();
+  for (const Tensors* tensors : {&ins, static_cast<const Tensors*>(&outs)})  // while nobody else works on them
+    for (const at::Tensor& tensor : *tensors) share(tensor);
   const auto timeout = options.timeout == c10d::kUnsetTimeout ? options_->timeout : options.timeout;
   const bool is_inline = !options.asyncOp && queue_->begin_inline();
   const uint64_t sequence = ++sequence_;
@@ -25,7 +27,7 @@ WorkPtr ProcessGroup::run(c10d::OpType op, const char* title, const Tensors& ins
   const auto carry_out = [this, body = std::move(body), sequence, timeout](const Where& where) {
     const at::AutoDispatchBelowADInplaceOrView plain;
     member_->set_timeout(timeout);
-    body(Turn{*member_, identity_, where, sequence});
+    body(Turn{*backend_, identity_, where, sequence});
   };
   if (!is_inline) {
     const Where where = python::find_caller().value_or(Where());

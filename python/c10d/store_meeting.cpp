@@ -12,6 +12,10 @@
 
 namespace adjoin::c10d_backend {
 
+namespace {
+constexpr auto kFailure = "adjoin/failure";
+}
+
 std::string StoreMeeting::key(int step, int rank) const {
   return "adjoin/" + std::to_string(step) + "/" + std::to_string(rank);
 }
@@ -25,7 +29,12 @@ std::vector<std::string> StoreMeeting::exchange(const std::string& mine) {
   std::memcpy(given.data(), &process, sizeof(process));
   std::ranges::copy(mine, given.begin() + sizeof(process));
   store_->set(key(step, rank_), given);
-  await(step);
+  try {
+    await(step);
+  } catch (const CommunicationError& error) {
+    store_->set(kFailure, std::string(error.what()));  // for ranks of other hosts, which cannot see who has died
+    throw;
+  }
   std::vector<std::string> all;
   std::vector<Process> processes(static_cast<size_t>(size_));
   for (int rank = 0; rank < size_; ++rank) {
@@ -68,6 +77,7 @@ void StoreMeeting::await(int step) {
 }
 
 void StoreMeeting::check_peers() {
+  if (store_->check({kFailure})) throw CommunicationError(store_->get_to_str(kFailure));
   if (const std::string text = who_died_(); !text.empty()) throw CommunicationError(text + " while a group was made");
   for (size_t rank = 0; rank < processes_.size(); ++rank) {
     const Process& peer = processes_[rank];

@@ -95,6 +95,7 @@ MessageWork::MessageWork(std::shared_ptr<Member> member, c10d::OpType op, const 
                                          : at::empty(tensor.sizes(), tensor.options())),
       timeout_(timeout),
       call_(call) {
+  share(shared_);
   call_.messages[0].buffer = buffer_of(shared_);
   call_.call.messages = call_.messages;
   run_translated([&] { posted_ = member_->begin_messages(call_.call); });

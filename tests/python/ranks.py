@@ -23,10 +23,11 @@ context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(PRELOADED)
 
 
-def _be_rank(work, rank, size, backends, store, timeout, arguments, results):
+def _be_rank(work, rank, size, backends, store, timeout, arguments, environment, results):
     import adjoin  # noqa: F401  the backend
 
     torch.set_num_threads(1)
+    os.environ.update(environment)
     try:
         given = []
         for backend in backends:
@@ -41,7 +42,7 @@ def _be_rank(work, rank, size, backends, store, timeout, arguments, results):
         results.send((traceback.format_exc(), None))
 
 
-def on_ranks(work, ranks=2, backends=("adjoin",), arguments=(), timeout=60, lost=(), within=100):
+def on_ranks(work, ranks=2, backends=("adjoin",), arguments=(), timeout=60, lost=(), within=100, environment={}):
     """Runs work(rank, *arguments) on processes with a default group, on each backend in turn; gives what each rank returned for each.
 
     lost: ranks that do not end by themselves, for which None is given
@@ -49,7 +50,7 @@ def on_ranks(work, ranks=2, backends=("adjoin",), arguments=(), timeout=60, lost
     with tempfile.TemporaryDirectory() as folder:
         store = os.path.join(folder, "store")
         ends = [context.Pipe(duplex=False) for _ in range(ranks)]
-        processes = [context.Process(target=_be_rank, args=(work, rank, ranks, backends, store, timeout, arguments, ends[rank][1]))
+        processes = [context.Process(target=_be_rank, args=(work, rank, ranks, backends, store, timeout, arguments, environment, ends[rank][1]))
                      for rank in range(ranks)]
         for process, (_, sender) in zip(processes, ends):
             process.start()

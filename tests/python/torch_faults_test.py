@@ -52,6 +52,19 @@ def deadlock(rank):
     return timed_error(lambda: dist.barrier(other if rank == 0 else None))
 
 
+def deadlock_of_any(rank):
+    """Each waits for a message from any rank; later one does that nobody can send."""
+    given = [timed_error(lambda: dist.recv(torch.ones(1)))[0]]
+    group = dist.new_group([0, 1, 2])
+    if rank == 0:
+        time.sleep(1)  # both others wait: this one can act
+        for to in (1, 2):
+            dist.send(torch.ones(1), to, group=group)
+    else:
+        dist.recv(torch.ones(1), group=group)
+    return given
+
+
 def goes_on(rank):
     """A group ends, and the others go on."""
     pair = dist.new_group([0, 1])
@@ -234,6 +247,11 @@ class Faults(unittest.TestCase):
             self.assertIn("deadlock: these calls can never end", given)
             self.assertRegex(given, r"rank 0: barrier #2 at torch_faults_test.py:\d+, waits for rank 1")
             self.assertRegex(given, r"rank 1: barrier #1 at torch_faults_test.py:\d+, waits for rank 0")
+
+    def test_deadlock_of_receives_from_any_rank(self):
+        for ((given,),) in on_ranks(deadlock_of_any, 3):
+            self.assertIn("deadlock: these calls can never end", given)
+            self.assertRegex(given, r"rank 1: recv .* at torch_faults_test.py:\d+, waits for any of ranks 0, 2")
 
     def test_other_groups_go_on(self):
         for rank, ((error, value),) in enumerate(on_ranks(goes_on, 3)):

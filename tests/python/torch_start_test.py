@@ -19,8 +19,10 @@ import time, torch, torch.distributed as dist
 begin = time.perf_counter()
 import adjoin
 print(time.perf_counter() - begin)
+x = torch.ones(1 << 18)
 dist.init_process_group("adjoin", init_method="file://%s/store", rank=0, world_size=1)
-dist.all_reduce(torch.ones(3))
+dist.all_reduce(x)
+print("shared:", adjoin._c10d.is_shared(x))
 print(open("/proc/self/maps").read())
 dist.destroy_process_group()
 try:
@@ -43,7 +45,7 @@ def on_gloo(rank):
         group = dist.new_group([0, 1], backend="adjoin")
     x = torch.ones(3) * (rank + 1)
     dist.all_reduce(x, group=group)
-    return x.tolist(), [str(warning.message) for warning in warned]
+    return x.tolist(), [str(warning.message) for warning in warned], adjoin.doctor()
 
 
 def printed(*command, **environment):
@@ -58,10 +60,11 @@ def printed(*command, **environment):
 @alone
 class Start(unittest.TestCase):
     def test_ranks_that_share_no_memory_use_gloo(self):
-        for rank, ((given, warned),) in enumerate(on_ranks(on_gloo, backends=("gloo",))):
+        for rank, ((given, warned, doctor),) in enumerate(on_ranks(on_gloo, backends=("gloo",))):
             self.assertEqual(given, [3] * 3)
             self.assertEqual([text for text in warned if "share no memory, so it uses gloo" in text], warned)
             self.assertEqual(len(warned), 1 - rank)
+            self.assertIn("[0, 1] uses gloo: the environment variable ADJOIN_HOST_MEMORY turns it off", doctor)
 
     def test_examples_under_torchrun(self):
         for example in ("ddp.py", "fsdp.py"):
@@ -75,14 +78,16 @@ class Start(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             package = Path(folder) / "adjoin"
             shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("_adjoin.*", "__pycache__"))
-            seconds, *maps = printed("-c", STARTS % folder, PYTHONPATH=folder).splitlines()
+            seconds, shared, *maps = printed("-c", STARTS % folder, PYTHONPATH=folder).splitlines()
         self.assertLess(float(seconds), 1)
+        self.assertEqual(shared, "shared: False")
         self.assertEqual([line for line in maps if any(name in line for name in FOREIGN)], [])
         self.assertIn("says: adjoin: the extension module cannot be loaded", maps[-1])
 
     def test_import_loads_no_library_of_the_system(self):
         with tempfile.TemporaryDirectory() as folder:
-            _, *maps = printed("-c", STARTS % folder, PYTHONPATH=str(PACKAGE.parent)).splitlines()
+            _, shared, *maps = printed("-c", STARTS % folder, PYTHONPATH=str(PACKAGE.parent), TORCHELASTIC_RUN_ID="1").splitlines()
+        self.assertEqual(shared, "shared: True")  # under torchrun also what was made before the first group
         self.assertTrue(any("_c10d" in line for line in maps))
         self.assertEqual([line for line in maps if any(name in line for name in FOREIGN)], [])
 

@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 LEFT_OUT = [  # a folder or headers of it, and why users do not need them
-    ("base", "block_heap box carried_state checksum copying cores device_memory hash instruction_set philox_blocks process_owner processes reduction_loops shared_file shared_memory "
+    ("base", "block_heap box carried_state checksum copying cores device_memory hash instruction_set philox_blocks private_blocks process_owner processes reduction_loops shared_file shared_memory "
      "terminal text thread_memory utf8 with_type", "what the layers are made of"),
     ("cli", "*", "the program, which is not installed"),
     ("comm", "arguments staged_call stand_in", "how a Communicator checks and carries out a call"),

@@ -34,8 +34,8 @@ std::vector<bool> stuck(std::span<const Worker> workers, int ranks) {
     if (workers[i].state == Worker::State::runs) can_act[static_cast<size_t>(workers[i].rank)] = true;
   }
   const auto is_freed = [&](const Worker& worker) {
-    return std::all_of(worker.needs.begin(), worker.needs.end(),
-                       [&](int rank) { return can_act[static_cast<size_t>(rank)]; });
+    const auto acts = [&](int rank) { return can_act[static_cast<size_t>(rank)]; };
+    return worker.needs_any ? std::ranges::any_of(worker.needs, acts) : std::ranges::all_of(worker.needs, acts);
   };
   for (bool changed = true; changed;) {
     changed = false;

@@ -13,13 +13,14 @@ namespace adjoin::diagnosis {
 struct Worker {
   enum class State {
     runs,   // computes, or is in a call that can go on
-    waits,  // is in a call that cannot go on until each of `needs` has acted
+    waits,  // is in a call that cannot go on until each of `needs` has acted, or any of them
     rests   // does nothing before another thread of its rank has acted
   };
   int rank = 0;  // in the world
   State state = State::runs;
   std::vector<int> needs = {};  // ranks of the world
   std::string call = {};        // the call that it is in; "" where it is in none
+  bool needs_any = false;       // one of `needs` is enough
 };
 
 /// For each worker whether it can never go on: it waits for a rank none of whose workers can act. A rank without

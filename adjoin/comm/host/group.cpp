@@ -61,6 +61,7 @@ uint64_t Group::publish(int rank, const Call& call, int64_t small_bytes, std::pm
   shown.out = call.out.data;
   shown.counts = call.counts.data();
   shown.receive_counts = call.receive_counts.data();
+  shown.blocks = call.counts.size();
   shown.call = &call;
   shown.needs_pieces = needs_pieces;
   if (world_->is_of_processes()) {
@@ -174,12 +175,8 @@ bool Group::sends_what_is_received(uint64_t sequence) const {
 std::string Group::text_of(int rank, uint64_t sequence) const {
   const PublishedCall& shown = call_of(rank, sequence);
   if (shown.call) return describe(*shown.call);
-  const auto collective = shown.signature.collective;
-  const bool has_counts = has_blocks(collective);
-  const auto ranks = static_cast<size_t>(size());
-  const bool receives = collective == Collective::all_to_all;
-  return describe(shown.record, "", {shown.counts, has_counts ? ranks : 0},
-                  {shown.receive_counts, receives ? ranks : 0});
+  const bool receives = shown.signature.collective == Collective::all_to_all;
+  return describe(shown.record, "", {shown.counts, shown.blocks}, {shown.receive_counts, receives ? shown.blocks : 0});
 }
 
 /// Ends the world with a report of the calls of those ranks that have come.

@@ -21,6 +21,7 @@ struct PublishedCall {
   const void* in = nullptr;
   void* out = nullptr;
   const int64_t *counts = nullptr, *receive_counts = nullptr;
+  size_t blocks = 0;                   // of counts
   bool needs_pieces = false;           // it has memory that its peers do not reach
   const Call* call = nullptr;          // set between threads
   CallRecord record;                   // set between processes

@@ -38,12 +38,7 @@ std::vector<std::weak_ptr<GroupWorld>>& worlds() {  // of this process
 }
 
 void make_memory(int world_rank) {
-  if (host_memory_from_environment() == HostMemory::off)
-    throw CommunicationError("the environment variable ADJOIN_HOST_MEMORY turns it off");
-  if (!SharedMemory::current()) {
-    SharedMemory::keep(SharedMemory::alone());
-    ranks_begin();
-  }
+  GroupWorld::begin_to_share();
   if (SharedMemory::current()->is_copy())
     throw CommunicationError(
         "the process that made this one by fork() has groups; make groups before, or spawn processes");
@@ -54,6 +49,14 @@ void make_memory(int world_rank) {
 }
 
 }  // namespace
+
+void GroupWorld::begin_to_share() {
+  if (host_memory_from_environment() == HostMemory::off)
+    throw CommunicationError("the environment variable ADJOIN_HOST_MEMORY turns it off");
+  if (SharedMemory::current()) return;
+  SharedMemory::keep(SharedMemory::alone());
+  ranks_begin();
+}
 
 std::shared_ptr<Group> GroupWorld::meet(Meeting& meeting, std::vector<int> world_ranks, int world_size) {
   std::string failure = failure_of_all(meeting, [&] { make_memory(world_ranks[static_cast<size_t>(meeting.rank())]); });
@@ -140,6 +143,7 @@ class GroupWaiter::Look {
   Look(GroupWorld& world, const Waiting& waiting)
       : world_(world), waiting_(waiting), shows_(State::waits), text_(waiting.describe()) {
     shows_.notice().call = text_;
+    shows_.notice().needs_any.store(waiting.needs_any);
     note_needs();
   }
 
@@ -152,11 +156,11 @@ class GroupWaiter::Look {
       if (!is_needed || !world_.has_died(rank)) continue;
       if (waiting_.is_over()) return "";
       const bool has_returned = world_.has_left(rank);
-      if (has_returned && needs_.empty()) continue;
+      if (has_returned && (needs_.empty() || waiting_.needs_any)) continue;
       return report(world_.name_of_process(rank) + (has_returned ? " has returned" : " has died"));
     }
     if (!is_interruptible) return "";
-    for (const int rank : needs_)
+    for (const int rank : waiting_.needs_any ? std::vector<int>() : needs_)
       if (world_.has_left(rank) && !waiting_.is_over())
         return report("rank " + std::to_string(rank) + " has returned, and this rank waits for it");
     if (!is_deadlock() || waiting_.is_over()) return "";
@@ -209,7 +213,8 @@ class GroupWaiter::Look {
     for (const int part : parts_of(agent))
       if (world_.memory_.has_attached(part)) ranks.push_back(notice_of(part).world_rank.load());
     std::ranges::sort(ranks);
-    return ranks.empty() ? "" : ", waits for " + ranks_text(ranks);
+    const bool is_choice = agent.needs_any.load() && ranks.size() > 1;
+    return ranks.empty() ? "" : (is_choice ? ", waits for any of " : ", waits for ") + ranks_text(ranks);
   }
 
   /// Whether this thread has been among threads that can never go on for a while, in which each of them has looked.
@@ -247,7 +252,8 @@ class GroupWaiter::Look {
   void add_process(int part, std::vector<Worker>& workers, std::vector<const AgentNotice*>& agents,
                    std::vector<int>& open) const {
     const auto add = [&](Worker::State state, const AgentNotice* agent, std::vector<int> needs = {}) {
-      workers.push_back({.rank = part, .state = state, .needs = std::move(needs)});
+      const bool needs_any = state == Worker::State::waits && agent->needs_any.load();
+      workers.push_back({.rank = part, .state = state, .needs = std::move(needs), .needs_any = needs_any});
       agents.push_back(agent);
     };
     if (!world_.memory_.has_attached(part)) return add(Worker::State::runs, nullptr);

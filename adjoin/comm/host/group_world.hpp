@@ -24,10 +24,14 @@ class NoSharedMemory : public CommunicationError {
 /// died or returned, and whether it is one of several that wait for each other.
 class GroupWorld final : public SharedWorld {
  public:
-  /// Makes the group of the ranks that meet, which have these ranks in a world of `world_size`, and gives this process memory
-  /// that it shares if it has none. Called on all.
+  /// Makes the group of the ranks that meet, which have these ranks in a world of `world_size`, after
+  /// begin_to_share(). Called on all.
   /// Throws: NoSharedMemory on all ranks; CommunicationError where a rank does not come
   static std::shared_ptr<Group> meet(Meeting& meeting, std::vector<int> world_ranks, int world_size);
+
+  /// Gives this process memory that it can share, if it has none; its tensors are in that memory from then on.
+  /// Throws: CommunicationError where there can be none
+  static void begin_to_share();
 
   /// "rank 1 (process 17) has died" of one of these ranks of the world with which this process has a group; "" of none.
   static std::string who_died(std::span<const int> world_ranks);
@@ -70,6 +74,7 @@ class GroupWaiter final : public Waiter {
 
   /// A call that waits longer ends the group.
   void set_timeout(std::chrono::milliseconds timeout) { timeout_.store(timeout); }
+  std::chrono::milliseconds timeout() const { return timeout_.load(); }
 
   void sleep(Parking& parking, const Waiting& waiting) override;
   void sleep_through(Parking& parking, const Waiting& waiting) override;

@@ -159,8 +159,12 @@ void HostBackend::wait_for(const host::Postings& postings) {
   host::World& world = group_->world();
   host::Pending& pending = postings.pending();
   host::Parking& parking = group_->mailbox(rank_).parking();
+  const bool is_from_any = postings.all().size() == 1 && postings.all()[0].message.peer < 0;
   const auto peers = [&] {
     std::vector<int> waited_for;
+    for (int rank = 0; is_from_any && rank < size(); ++rank)
+      if (rank != rank_ && pending.left.load() > 0) waited_for.push_back(group_->world_rank(rank));
+    if (is_from_any) return waited_for;
     for (const Posting& posting : postings.all())
       if (posting.state.load() == Posting::State::waiting && posting.message.peer >= 0)
         waited_for.push_back(group_->world_rank(posting.message.peer));
@@ -174,7 +178,9 @@ void HostBackend::wait_for(const host::Postings& postings) {
   copy_matched(postings);
   while (pending.left.load() > 0 && !world.aborted()) {
     if (!waiter().wait_briefly(world.patience(), [&] { return pending.is_over() || world.aborted(); }))
-      waiter().sleep(parking, {.is_over = [&] { return pending.is_over(); }, .needs = peers, .describe = text});
+      waiter().sleep(
+          parking,
+          {.is_over = [&] { return pending.is_over(); }, .needs = peers, .describe = text, .needs_any = is_from_any});
     copy_matched(postings);
     if (pending.to_copy.load() > 0) std::this_thread::yield();  // lets a peer run that is about to say which one
   }

@@ -28,6 +28,9 @@ class HostBackend : public Backend {
   /// Sends are left to their receivers; for all else the ranks meet.
   std::unique_ptr<Pending> begin(const Call& call) override;
   void run_collective(const Call& call) override;
+  /// Compares the call with those of all ranks, and moves nothing.
+  /// Throws: CommunicationError on all ranks where they differ
+  void compare(const Call& call);
   bool reduces_in_rank_order() const override { return true; }
 
  protected:

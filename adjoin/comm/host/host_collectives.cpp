@@ -66,6 +66,12 @@ void HostBackend::run_collective(const Call& call) {
   group_->world().is_of_processes() ? run_staged(call) : run_in_place(call, call, /*needs_pieces=*/false);
 }
 
+void HostBackend::compare(const Call& call) {
+  sequence_ = group_->publish(rank_, call, 0, counts_[0]);
+  std::swap(counts_[0], counts_[1]);
+  group_->meet(waiter(), rank_, sequence_);
+}
+
 void HostBackend::run_in_place(const Call& shown, const Call& call, bool needs_pieces) {
   using Own = void (HostBackend::*)(const Call&, bool is_small);
   using T = HostBackend;

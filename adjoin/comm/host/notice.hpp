@@ -17,14 +17,15 @@ struct AgentNotice {
   enum class State : int32_t {
     free,
     computes,
-    waits,  // for each of `needs`
+    waits,  // for each of `needs`, or for any of them
     rests   // until another thread of its process has acted
   };
   std::atomic<State> state = State::free;
   std::atomic<uint64_t> version = 0;  // counts the changes of the state
   std::atomic<uint64_t> beats = 0;    // counts how often its thread has found that it must go on waiting
   std::array<std::atomic<uint64_t>, SharedMemory::kMostProcesses / 64> needs = {};  // a bit for each process's part
-  FixedText<500> call;                                                              // what it waits in
+  std::atomic<bool> needs_any = false;
+  FixedText<500> call;  // what it waits in
 
   void change(State to) {
     state.store(to, std::memory_order_relaxed);

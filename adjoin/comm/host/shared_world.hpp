@@ -25,7 +25,7 @@ class SharedWorld : public World {
 
   std::pmr::memory_resource& memory() override { return memory_.resource(); }
   bool is_of_processes() const override { return true; }
-  bool reaches(const void* memory) const override { return memory_.holds(memory); }
+  bool reaches(const void* memory) const override { return memory_.reaches(memory); }
 
  protected:
   SharedMemory& memory_;

@@ -21,6 +21,7 @@ struct Waiting {
   std::function<bool()> is_over;            // whether all has happened; once true, stays true
   std::function<std::vector<int>()> needs;  // the ranks of the world that must all still act
   std::function<std::string()> describe;
+  bool needs_any = false;  // one of `needs` is enough
 };
 
 /// One thread of a rank that waits.

@@ -197,7 +197,7 @@ void Group::make_parts() {
   if (all_have == 0 || leader_of == all_ranks(std::ssize(leader_of))) return;
   auto leaders = split(leader == rank_ ? 0 : MPI_UNDEFINED);
   parts_ = std::make_unique<HostParts>(
-      HostParts{is_alone ? nullptr : own, std::move(leaders), std::move(leader_of), leader});
+      HostParts{{std::move(leader_of), leader}, is_alone ? nullptr : own, std::move(leaders)});
 }
 
 Group::~Group() {

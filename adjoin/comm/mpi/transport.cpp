@@ -180,7 +180,11 @@ void Transport::run_collective(const Call& call) {
       comparison.throw_mismatch();
   }
   if (has_program) return Backend::run_collective(call);
-  goes_by_parts(call) ? call_by_parts(call) : call_mpi(call);
+  if (const HostParts* parts = group_->parts()) {
+    const host::ByParts by_parts(*parts, part_.get(), leaders_.get());
+    if (by_parts.takes(call)) return by_parts.run(call);
+  }
+  call_mpi(call);
 }
 
 void Transport::carry(std::span<const Message> messages, const Call& call) {

@@ -44,15 +44,6 @@ class Transport final : public InJob<Backend> {
   void all_gather_of_two(const Call& call);
   void all_to_all(const Call& call);
 
-  // Through memory within each host; host_parts.cpp.
-  bool goes_by_parts(const Call& call) const;
-  void call_by_parts(const Call& call);
-  void reduce_by_parts(const Call& call);
-  void call_in_part(const Call& call, Collective collective, ConstBuffer in, Buffer out, int root);
-  void call_between_leaders(const Call& call, ConstBuffer in, Buffer out, int root);
-  Buffer blocks_of_part(const Call& call, Buffer all) const;
-  void sum_of_part(const Call& call, Buffer sum);
-
   const MPI_Comm comm_;
   const MpiOptions& options_;
   const int rank_, size_;
