@@ -101,7 +101,7 @@ double attend(const Communicator& world) {
 void drop(const Communicator& world, const example::Report& report) {
   const ForwardPass pass{{.seed = 1, .training = true}, LocalRows(Rows::balanced({4, 2}, 1))};  // two samples
   const at::Tensor x = at::ones({6, 5}, at::kDouble);
-  const ForwardPass here{pass.step, pass.rows.part(world.size(), world.rank())};
+  const ForwardPass here{pass.step, rows_of_rank(pass.rows, world)};
   const at::Tensor mine = nn::dropout(part(x, 0, world), 0.5, {"example", 0}, here);
   const at::Tensor all = gather_from(mine, world, Split::balanced(6, world.size(), 0));
   report.line("\nDropout of ones: a mask follows from seed, sample and token, so the rows of");
