@@ -98,17 +98,17 @@ TEST_F(Compare, refuses_what_cannot_be_compared) {
   EXPECT_THAT(refused(first(), folder_.path()), HasSubstr("is neither the folder of a run nor a checkpoint"));
   EXPECT_THAT(refused(step(first(), 2) / "model.safetensors", step(first(), 2) / "optimizer.safetensors"),
               HasSubstr("are not comparable: "));
+  put(folder_ / "text", "no tensors");
+  EXPECT_THAT(refused(folder_ / "text", folder_ / "text"), HasSubstr("text"));
+  fs::remove_all(second() / "checkpoints");
+  put(metrics_of(second()), "");
+  EXPECT_THAT(refused(first(), second()), HasSubstr("have no step in common"));
   for (const auto& [run, numbers] : {std::pair(first(), "lanes=1"), std::pair(second(), "lanes=2")}) {
     auto config = nlohmann::json::parse(contents_of(run / "config.json"));
     config["same_bits"] = numbers;
     put(run / "config.json", config.dump());
   }
   EXPECT_THAT(refused(first(), second()), HasSubstr("are not comparable: --same-bits was lanes=1 and lanes=2"));
-  put(folder_ / "text", "no tensors");
-  EXPECT_THAT(refused(folder_ / "text", folder_ / "text"), HasSubstr("text"));
-  fs::remove_all(second() / "checkpoints");
-  put(metrics_of(second()), "");
-  EXPECT_THAT(refused(first(), second()), HasSubstr("have no step in common"));
 }
 
 }  // namespace

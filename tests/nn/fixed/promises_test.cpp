@@ -8,6 +8,7 @@
 #include "adjoin/movement/fixed_order.hpp"
 #include "adjoin/nn/fixed/column_sums.hpp"
 #include "adjoin/nn/fixed/elementwise.hpp"
+#include "adjoin/nn/fixed/layers.hpp"
 #include "adjoin/nn/fixed/product.hpp"
 #include "adjoin/nn/sequence/attention.hpp"
 #include "adjoin/nn/sequence/key_value_cache.hpp"
@@ -113,6 +114,12 @@ TEST(FixedKernels, multiply_alike_in_pieces_of_every_size) {
     }
 }
 
+TEST(FixedKernels, look_up_no_negative_zeros) {
+  const at::Tensor table = at::full({3, 4}, -0.0);
+  EXPECT_FALSE(
+      look_up(std::make_shared<FixedOrder>(), table, at::full({2}, 1, at::kLong)).signbit().any().item<bool>());
+}
+
 TEST(FixedKernels, attend_alike_whatever_heads_and_samples_are_beside) {
   const auto order = std::make_shared<FixedOrder>();
   const WithOrder with_order(order);
@@ -123,18 +130,18 @@ TEST(FixedKernels, attend_alike_whatever_heads_and_samples_are_beside) {
     const auto numbers = [&](int64_t of_heads, int64_t begin) {
       return waves_of({rows.size(), of_heads, size}, begin).to(at::kFloat);
     };
-    const at::Tensor q = numbers(2 * heads, 0), k = numbers(heads, 7000), v = numbers(heads, 90000),
-                     g = numbers(2 * heads, 500);
+    const at::Tensor q = numbers(3 * heads, 0), k = numbers(heads, 7000), v = numbers(heads, 90000),
+                     g = numbers(3 * heads, 500);
     const auto attended = [&](const Rows& some, Range of_rows, Range of_heads) {
       const auto part = [&](const at::Tensor& x, int64_t each) {
         return x.narrow(0, of_rows.begin, of_rows.size())
             .narrow(1, each * of_heads.begin, each * of_heads.size())
-            .detach()
+            .clone()  // other strides
             .requires_grad_();
       };
-      const std::vector<at::Tensor> inputs{part(q, 2), part(k, 1), part(v, 1)};
+      const std::vector<at::Tensor> inputs{part(q, 3), part(k, 1), part(v, 1)};
       const at::Tensor y = attention(inputs[0], inputs[1], inputs[2], some, Communicator(), {.causal = true});
-      y.backward(part(g, 2).detach());
+      y.backward(part(g, 3).detach());
       return std::vector{y.detach(), inputs[0].grad(), inputs[1].grad(), inputs[2].grad()};
     };
     const auto all = attended(rows, {0, rows.size()}, {0, heads});
@@ -142,7 +149,7 @@ TEST(FixedKernels, attend_alike_whatever_heads_and_samples_are_beside) {
       const int64_t length = lengths[static_cast<size_t>(sample)], head = sample % heads;
       const auto alone = attended(Rows::balanced({length}, 1), {row, row + length}, {head, head + 1});
       for (size_t i = 0; i < alone.size(); ++i) {
-        const int64_t each = i < 2 ? 2 : 1;
+        const int64_t each = i < 2 ? 3 : 1;
         EXPECT_TRUE(at::equal(alone[i], all[i].narrow(0, row, length).narrow(1, each * head, each)))
             << "sample " << sample << ", tensor " << i << ", heads of " << size;
       }
