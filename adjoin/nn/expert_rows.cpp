@@ -102,21 +102,22 @@ ExpertRows::ExpertRows(const at::Tensor& chosen, const Split& experts, const Com
     for (at::Tensor* places : {&routes->order, &routes->inverse}) *places = places->to(device);
     routes->row = routes->top_k == 1 ? routes->order : routes->order.floor_divide(routes->top_k);
   }
-  // What each rank sends to each expert here, rank by rank.
-  const auto from_all = [&](const std::vector<int64_t>& sent, int64_t each) {
-    std::vector<int64_t> numbers = experts.sizes();
-    for (int64_t& number : numbers) number *= each;
-    return ranks == 1 ? sent : exchange_counts(sent, numbers, group);
-  };
-  std::vector<int64_t> from_each = from_all(routes->sent, 1);
-  const auto here = static_cast<size_t>(experts.size(group.rank()));
+  // What each rank sends to each expert here, rank by rank: of each leaf, or all at once.
+  std::vector<int64_t> counts = routes->sent, numbers = experts.sizes();
   if (leaves > 0) {
-    std::vector<int64_t> by_leaf(routes->sent.size() * static_cast<size_t>(leaves));
+    counts.assign(counts.size() * static_cast<size_t>(leaves), 0);
     for (size_t pair = 0; pair < expert_of.size(); ++pair)
-      ++by_leaf[static_cast<size_t>(expert_of[pair] * leaves + leaf_of[pair / static_cast<size_t>(routes->top_k)])];
-    routes->sources = std::make_shared<const std::vector<fixed::RowsOfSource>>(
-        rows_of_sources(from_all(by_leaf, leaves), ranks, here, static_cast<size_t>(leaves)));
+      ++counts[static_cast<size_t>(expert_of[pair] * leaves + leaf_of[pair / static_cast<size_t>(routes->top_k)])];
+    for (int64_t& number : numbers) number *= leaves;
   }
+  if (ranks > 1) counts = exchange_counts(counts, numbers, group);
+  const auto here = static_cast<size_t>(experts.size(group.rank())),
+             each = static_cast<size_t>(std::max<int64_t>(leaves, 1));
+  if (leaves > 0)
+    routes->sources =
+        std::make_shared<const std::vector<fixed::RowsOfSource>>(rows_of_sources(counts, ranks, here, each));
+  std::vector<int64_t> from_each(ranks * here);
+  for (size_t i = 0; i < counts.size(); ++i) from_each[i / each] += counts[i];
   if (assumed && assumed->alone())
     for (size_t i = 0; i < from_each.size(); ++i)
       from_each[i] = routes->sent[static_cast<size_t>(experts.offset(group.rank())) + i % here];
