@@ -21,27 +21,13 @@
 #include "adjoin/store/read_text.hpp"
 #include "adjoin/tensors/decoder_program.hpp"
 #include "adjoin/tensors/text_program.hpp"
+#include "adjoin/train/bench/vocabularies.hpp"
 #include "adjoin/train/trainer.hpp"
 
 using namespace adjoin;
 using namespace adjoin::train;
 
 namespace {
-
-/// A decoder's vocabulary with this number of tokens, whose texts are never used.
-class Numbers final : public data::TextVocabulary {
- public:
-  explicit Numbers(int64_t size) : size_(size) {}
-  int64_t size() const override { return size_; }
-  int64_t end_of_document() const override { return size_ - 1; }
-  void encode(std::string_view, std::vector<int64_t>&) const override {}
-  std::string_view bytes_of(int64_t) const override { return "?"; }
-  const std::string& content() const override { return content_; }
-
- private:
-  int64_t size_;
-  std::string content_;
-};
 
 /// `count` samples of `length` tokens.
 data::TokenStore samples_of(int64_t words, int64_t count, int64_t length) {
@@ -59,10 +45,7 @@ std::pair<std::unique_ptr<Task>, std::unique_ptr<Task>> tasks_of(const Configura
   const int64_t words = own.vocabulary_size;
   const auto net = std::make_shared<const ProgramNet>(c);
   if (own.model == ModelKind::classifier) {
-    std::vector<std::string> pieces{"[PAD]", "[UNK]", "[CLS]", "[SEP]"};
-    while (std::ssize(pieces) < words) pieces.push_back(std::to_string(pieces.size()));
-    const TrainingInput input{
-        {data::WordPiece(std::move(pieces)), data::ClassNames()}, samples_of(words, c.batch, c.sequence), {}};
+    const TrainingInput input{{words_of(words), data::ClassNames()}, samples_of(words, c.batch, c.sequence), {}};
     return {std::make_unique<TextClassification>(own, input), std::make_unique<TextProgram>(net, c, input)};
   }
   const int64_t tokens = c.batch * c.sequence + 1;

@@ -18,18 +18,12 @@
 #include "adjoin/texts/language_modelling.hpp"
 #include "adjoin/texts/text_classification.hpp"
 #include "adjoin/train/bench/benches.hpp"
+#include "adjoin/train/bench/vocabularies.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "adjoin/train/workers.hpp"
 
 namespace adjoin::train {
 namespace {
-
-/// A vocabulary with this number of pieces, whose texts are never used.
-data::WordPiece words_of(int64_t size) {
-  std::vector<std::string> pieces{"[PAD]", "[UNK]", "[CLS]", "[SEP]"};
-  for (int64_t id = std::ssize(pieces); id < size; ++id) pieces.push_back(std::to_string(id));
-  return data::WordPiece(std::move(pieces));
-}
 
 /// `count` samples of random tokens below `words`, each of `length` tokens.
 data::TokenStore random_samples(const Configuration& configuration, int64_t count, int64_t length, int64_t words) {
@@ -42,21 +36,6 @@ data::TokenStore random_samples(const Configuration& configuration, int64_t coun
   }
   return samples.finish();
 }
-
-/// A decoder's vocabulary with this number of tokens, whose texts are never used.
-class Numbers final : public data::TextVocabulary {
- public:
-  explicit Numbers(int64_t size) : size_(size) {}
-  int64_t size() const override { return size_; }
-  int64_t end_of_document() const override { return size_ - 1; }
-  void encode(std::string_view, std::vector<int64_t>&) const override {}
-  std::string_view bytes_of(int64_t) const override { return "?"; }
-  const std::string& content() const override { return content_; }
-
- private:
-  int64_t size_;
-  std::string content_;
-};
 
 /// The task of the configuration's model, on a batch's worth of full-length samples.
 std::unique_ptr<Task> random_task(const Configuration& c) {
