@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -178,9 +179,10 @@ void HostBackend::wait_for(const host::Postings& postings) {
   copy_matched(postings);
   while (pending.left.load() > 0 && !world.aborted()) {
     if (!waiter().wait_briefly(world.patience(), [&] { return pending.is_over() || world.aborted(); }))
-      waiter().sleep(
-          parking,
-          {.is_over = [&] { return pending.is_over(); }, .needs = peers, .describe = text, .needs_any = is_from_any});
+      waiter().sleep(parking, {.is_over = [&] { return pending.is_over(); },
+                               .needs = std::ref(peers),  // a copy would be allocated
+                               .describe = std::ref(text),
+                               .needs_any = is_from_any});
     copy_matched(postings);
     if (pending.to_copy.load() > 0) std::this_thread::yield();  // lets a peer run that is about to say which one
   }
