@@ -1,6 +1,7 @@
 #include "adjoin/models/text_classifier.hpp"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
@@ -8,7 +9,10 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/fixed_order.hpp"
+#include "adjoin/movement/linear_map.hpp"
 #include "adjoin/movement/mappings.hpp"
+#include "adjoin/movement/sum_of_nodes.hpp"
+#include "adjoin/movement/tensor_buffer.hpp"
 
 namespace adjoin::models {
 namespace {
@@ -54,13 +58,59 @@ struct HeadGroups {
   Communicator features, rows;
 };
 
+/// The mean of each sample's rows in a fixed order: those of a block of tokens one after another, then blocks as a tree.
+/// Shape: [rows, features] -> [samples, features] on the first rank of the group, which shares the samples' tokens, none on others
+/// Kinds: split -> split
+at::Tensor mean_in_order(const at::Tensor& x, const Rows& rows, const FixedOrder& order, const Communicator& group) {
+  const auto count = static_cast<int>(order.blocks.count);
+  const auto samples = std::ssize(rows.lengths());
+  std::vector<std::vector<Range>> held;  // by rank, block by block
+  for (const auto& of_rank : order.blocks.held) {
+    held.emplace_back();
+    for (const Range& range : of_rank)
+      for (int64_t block = range.begin; block < range.end; ++block) held.back().push_back({block, block + 1});
+  }
+  std::vector<int64_t> sample_of;  // each row's
+  std::vector<Range> rows_of;      // each block's
+  for (const Range& block : held[static_cast<size_t>(group.rank())]) {
+    const int64_t first = std::ssize(sample_of);
+    for (int64_t sample = 0; sample < samples; ++sample) {
+      const int64_t length = rows.lengths()[static_cast<size_t>(sample)];
+      sample_of.insert(sample_of.end(),
+                       static_cast<size_t>(balanced_range(length, count, static_cast<int>(block.begin)).size()),
+                       sample);
+    }
+    rows_of.push_back({first, std::ssize(sample_of)});
+  }
+  const at::Tensor indices = at::tensor(sample_of, at::kLong);
+  const auto forward = [=](const at::Tensor& t) {
+    const at::TensorOptions options = t.options().requires_grad(false);
+    std::vector<at::Tensor> nodes;
+    for (const Range& block : rows_of)
+      nodes.push_back(
+          at::zeros({samples, t.size(1)}, options)
+              .index_add(0, indices.narrow(0, block.begin, block.size()), t.narrow(0, block.begin, block.size()))
+              .view({-1}));
+    std::vector<int64_t> sizes(static_cast<size_t>(group.size()), 0);
+    sizes[0] = samples * t.size(1);
+    return reduce_scatter_nodes(nodes, {count}, held, sizes, group, options).view({-1, t.size(1)});
+  };
+  const auto adjoint = [=](const at::Tensor& g) {
+    const at::Tensor all = group.rank() == 0 ? g.contiguous() : at::empty({samples, g.size(1)}, g.options());
+    group.broadcast(buffer(all), 0);
+    return all.index_select(0, indices);
+  };
+  const at::Tensor sums = apply({.forward = forward, .adjoint = adjoint}, x, group);
+  return group.rank() == 0 ? sums / at::tensor(rows.lengths(), at::kLong).to(x.scalar_type()).unsqueeze(1) : sums;
+}
+
 /// The samples of this rank of context parallelism, pooled. x: [rows, features] -> [samples, features]
 at::Tensor pooled_samples(const at::Tensor& x, const ForwardPass& pass, const RowOptions& rows, bool mean_pooling,
                           const HeadGroups& groups, const Split& samples) {
-  // The rows of a sample are added in one order: where they are cut, each rank gets all of them.
-  if (rows.split && mean_pooling && FixedOrder::current())
-    return pool(gather_from(x, groups.features, rows_of_ranks(pass.rows.size(), groups.features.size())), pass.rows,
-                true);
+  if (const auto order = FixedOrder::current(); order && mean_pooling) {
+    const Split cut = rows_of_ranks(pass.rows.size(), groups.features.size());
+    return mean_in_order(rows.split ? gather_from(x, groups.features, cut) : x, pass.rows.all(), *order, groups.rows);
+  }
   at::Tensor pooled = pool(x, rows.between_layers(pass.rows, groups.features), mean_pooling);
   if (groups.rows.size() > 1) pooled = reduce_scatter(pooled, groups.rows, samples);
   return rows.split ? reduce_from(pooled, groups.features) : pooled;
@@ -79,7 +129,7 @@ std::vector<Segment> text_classifier(const TransformerOptions& options, const Cl
                      const Modules& modules, const at::Tensor& x, const ForwardPass& pass, nn::KeyValueCache*) {
     const HeadGroups groups{modules.stage.axis("tp"),
                             rows.axis.empty() ? Communicator() : modules.stage.axis(rows.axis)};
-    const Split samples = Split::balanced(std::ssize(pass.rows.all().lengths()), groups.rows.size(), 0);
+    const Split samples = samples_of_ranks(std::ssize(pass.rows.all().lengths()), groups.rows.size());
     const at::Tensor normed = has_norm ? modules.as<nn::ReplicatedNormImpl>(1).forward(x) : x;
     ForwardPass of_samples{.step = pass.step};
     of_samples.step.first_sample += samples.offset(groups.rows.rank());

@@ -26,7 +26,8 @@ std::vector<Range> FixedOrder::rows_of(std::span<const Leaf> some, int64_t rows)
            " tokens or " + std::to_string(samples) + " samples, got one of " + std::to_string(rows) + " rows";
   });
   std::vector<Range> ranges;
-  for (const Leaf& leaf : some) ranges.push_back(are_tokens ? leaf.tokens : leaf.samples);
+  for (const Leaf& leaf : some)
+    if (are_tokens || leaf.samples.size() > 0) ranges.push_back(are_tokens ? leaf.tokens : leaf.samples);
   return ranges;
 }
 
@@ -69,6 +70,13 @@ LocalRows rows_of_rank(const LocalRows& rows, const Communicator& group) {
   return rows.part({of_ranks.offset(group.rank()), of_ranks.offset(group.rank() + 1)});
 }
 
+Split samples_of_ranks(int64_t samples, int ranks) {
+  if (!FixedOrder::current()) return Split::balanced(samples, ranks, 0);
+  std::vector<int64_t> starts(static_cast<size_t>(ranks), samples);
+  starts[0] = 0;
+  return Split::at(std::move(starts), samples, 0);
+}
+
 WithOrder::WithOrder(std::shared_ptr<const FixedOrder> order) : before_(std::exchange(of_thread, std::move(order))) {}
 
 WithOrder::~WithOrder() {
@@ -83,40 +91,40 @@ void LaneGradients::add(const FixedOrder& order, const at::Tensor& parameter, We
       "the same bits in every layout: a weight is used twice in a model, or backward takes micro-batches in another "
       "order than forward");
   sums.micro_batch = order.micro_batch;
-  sums.lanes = order.numbers.lanes;
+  sums.blocks.resize(static_cast<size_t>(order.numbers.tokens));
   for (auto begin = order.leaves.begin(); begin != order.leaves.end();) {
     const auto end =
         std::find_if(begin, order.leaves.end(), [&](const Leaf& leaf) { return leaf.lane != begin->lane; });
-    if (begin->lane != sums.lane) {
-      complete(sums);
-      sums.lane = begin->lane;
-      sums.nodes.emplace_back(Range{sums.lane, sums.lane + 1},
-                              at::zeros(parameter.sizes(), parameter.options().dtype(at::kFloat).requires_grad(false)));
+    const std::vector<Range> some = order.rows_of(std::span(begin, end), rows);
+    const int64_t lane = std::exchange(begin, end)->lane;
+    if (some.empty()) continue;
+    OfBlock& block = sums.blocks[static_cast<size_t>(lane / order.numbers.lanes)];
+    if (lane != block.lane) {
+      complete(block, {order.numbers.all_lanes()});
+      block.lane = lane;
+      block.nodes.emplace_back(
+          Range{lane, lane + 1},
+          at::zeros(parameter.sizes(), parameter.options().dtype(at::kFloat).requires_grad(false)));
     }
-    add_to(sums.nodes.back().second, order.rows_of(std::span(begin, end), rows));
-    begin = end;
+    add_to(block.nodes.back().second, some);
   }
 }
 
 /// Adds the last two nodes while they are the halves of one.
-void LaneGradients::complete(Sums& sums) {
-  const SumTree tree{sums.lanes};
-  while (sums.nodes.size() > 1) {
-    auto& [first, sum] = sums.nodes[sums.nodes.size() - 2];
-    const auto& [second, more] = sums.nodes.back();
+void LaneGradients::complete(OfBlock& block, SumTree tree) {
+  while (block.nodes.size() > 1) {
+    auto& [first, sum] = block.nodes[block.nodes.size() - 2];
+    const auto& [second, more] = block.nodes.back();
     if (first.end != second.begin || tree.nodes_of({first.begin, second.end}).size() > 1) return;
     sum.add_(more);
     first.end = second.end;
-    sums.nodes.pop_back();
+    block.nodes.pop_back();
   }
 }
 
 void LaneGradients::begin_step() {
   for (auto& [key, of_sources] : sums_)
-    for (auto& [source, sums] : of_sources) {
-      sums.nodes.clear();
-      sums.lane = sums.micro_batch = -1;
-    }
+    for (auto& [source, sums] : of_sources) sums = {};
 }
 
 bool LaneGradients::has(const at::Tensor& parameter, WeightUse use) const {
@@ -133,16 +141,18 @@ at::Tensor LaneGradients::take(const at::Tensor& parameter, WeightUse use, Range
   if (found == sums_.end()) return {};
   const auto there = [&](Range wanted) -> std::optional<at::Tensor> {
     for (auto& [source, sums] : found->second)
-      for (auto& [range, sum] : sums.nodes)
-        if (range == wanted) return sum;
+      for (const OfBlock& block : sums.blocks)
+        for (const auto& [range, sum] : block.nodes)
+          if (range == wanted) return sum;
     return std::nullopt;
   };
   const at::Tensor total = sum_of_node<at::Tensor>(node, there, [](at::Tensor left, const at::Tensor& right) {
                              return left.add_(right);
                            }).value_or(at::Tensor());
   for (auto& [source, sums] : found->second)
-    std::erase_if(sums.nodes,
-                  [&](const auto& one) { return one.first.begin >= node.begin && one.first.end <= node.end; });
+    for (OfBlock& block : sums.blocks)
+      std::erase_if(block.nodes,
+                    [&](const auto& one) { return one.first.begin >= node.begin && one.first.end <= node.end; });
   return total;
 }
 

@@ -16,10 +16,10 @@
 
 namespace adjoin {
 
-/// A range of a lane's samples that are on this rank: their rows in a tensor of all tokens of a micro-batch, and in one of its
-/// samples.
+/// A block of the tokens of a range of a lane's samples: its rows in a tensor of all tokens of a micro-batch, and, with the first
+/// block, in one of its samples.
 struct Leaf {
-  int64_t lane = 0;
+  int64_t lane = 0;  ///< of SameBits::all_lanes: those of the first block of tokens come first
   Range tokens, samples;
   int64_t number = 0;  ///< among all leaves of the global batch
 };
@@ -33,8 +33,9 @@ using AddToSum = std::function<void(const at::Tensor& sum, std::span<const Range
 
 /// The gradients of weights as backward has added them up so far: for each lane of the global batch a sum of its own.
 ///
-/// A layer adds each leaf's part, in order, to the sum of the leaf's lane. When a lane is complete, as the next one begins, it is
-/// added to the node of the tree (SumTree) that it completes. So a rank keeps few sums, and the order is that of the tree.
+/// A layer adds each leaf's part, in order, to the sum of the leaf's lane. When a lane is complete, as the next one of its block of
+/// tokens begins, it is added to the node of the tree (SumTree) that it completes. So a rank keeps few sums for each block, and the
+/// order is that of the tree.
 class LaneGradients : NotCopied {
  public:
   /// Adds the gradient of a micro-batch's leaves: `add_to(sum, rows)` adds those of some leaves of one lane, by their rows in a
@@ -51,22 +52,25 @@ class LaneGradients : NotCopied {
   at::Tensor take(const at::Tensor& parameter, WeightUse use, Range node);
 
  private:
-  struct Sums {
-    int64_t lanes = 0;                                // of the tree
-    int64_t lane = -1, micro_batch = -1;              // which were added last
+  struct OfBlock {
+    int64_t lane = -1;                                // which was added to last
     std::vector<std::pair<Range, at::Tensor>> nodes;  // in order; the last one is a lane that may be incomplete
   };
+  struct Sums {
+    int64_t micro_batch = -1;  // which was added last
+    std::vector<OfBlock> blocks;
+  };
   using Key = std::pair<const void*, WeightUse>;
-  static void complete(Sums& sums);
+  static void complete(OfBlock& block, SumTree tree);
   std::map<Key, std::map<int, Sums>> sums_;  // by source
 };
 
 /// The lanes of which a rank has gradients.
 struct HeldLanes {
   std::shared_ptr<LaneGradients> gradients;
-  int64_t lanes = 0;
-  Range held;
-  Range of_sources;  ///< and of which its experts get rows
+  int64_t lanes = 0;  ///< of the tree
+  std::vector<Range> held;
+  std::vector<Range> of_sources;  ///< and of which its experts get rows
 };
 
 /// The order of sums that layers keep in a pass, so that their results have the same bits in every layout: what a thread's
@@ -75,14 +79,16 @@ struct FixedOrder {
   SameBits numbers;
   int64_t micro_batch = 0;          ///< its number on this rank in this step
   std::vector<Leaf> leaves;         ///< of this micro-batch
-  int64_t tokens = 0, samples = 0;  ///< of this micro-batch: rows of a tensor of all tokens, or of all samples
+  int64_t tokens = 0, samples = 0;  ///< of this micro-batch here: rows of a tensor of all tokens, or of all samples
   int source = -1;                  ///< which of several ranks the rows are from; below 0: this one
+  TokenBlocks blocks = {};          ///< of each sample, on the ranks along the axis of context parallelism
   /// Where gradients are added up; none where a pass has no backward.
   std::shared_ptr<LaneGradients> gradients = {};
 
   /// The order that this thread keeps; null where sums may have any.
   static std::shared_ptr<const FixedOrder> current();
-  /// The rows of each leaf in a tensor of all tokens or of all samples, which its number of rows tells.
+  /// The rows of each leaf in a tensor of all tokens or of all samples, which its number of rows tells. Leaves without samples are
+  /// left out of the latter.
   /// Throws: InvalidArgument for another number of rows
   std::vector<Range> rows_of(std::span<const Leaf> some, int64_t rows) const;
   /// The number of the leaf of each token.
@@ -98,6 +104,9 @@ struct FixedOrder {
 Split rows_of_ranks(int64_t rows, int ranks);
 /// Those of this rank of a group.
 LocalRows rows_of_rank(const LocalRows& rows, const Communicator& group);
+/// How samples are shared by the ranks of context parallelism, each of which has parts of all: balanced, or in a fixed order all
+/// on the first rank.
+Split samples_of_ranks(int64_t samples, int ranks);
 
 /// Sets the order that this thread keeps for as long as it lives.
 class WithOrder : NotCopied {

@@ -169,7 +169,7 @@ at::Tensor MixtureOfExpertsImpl::forward(const at::Tensor& x, const ForwardPass&
   const bool has_lanes = order && order->gradients;
   const ExpertRows way(chosen, split_experts_, experts_, x.device(),
                        has_lanes ? order->leaf_of_tokens() : std::vector<int64_t>(),
-                       has_lanes ? order->numbers.lanes * order->numbers.leaves : 0);
+                       has_lanes ? order->numbers.all_lanes() * order->numbers.leaves : 0);
   const at::Tensor made = column_(way.to_experts(for_own_features(as_in_product(rows))), way.grouped());
   at::Tensor y = way.from_experts(row_(activated(made, options_.activation), way.grouped()));
   if (gates.defined()) y = y * for_own_features(gates).to(y.scalar_type()).unsqueeze(2);

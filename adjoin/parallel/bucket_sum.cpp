@@ -50,8 +50,9 @@ class BucketSum::Lanes {
   void learn_uses() {
     const bool is_of_experts = std::ranges::any_of(
         members_, [&](const Member& member) { return lanes_.gradients->has_sources(member.parameter); });
-    const Range lanes = is_of_experts ? lanes_.of_sources : lanes_.held;
-    std::vector<int64_t> mine{lanes.begin, lanes.end};
+    std::vector<int64_t> mine(static_cast<size_t>(lanes_.lanes), 0);  // whether a lane is here
+    for (const Range& lanes : is_of_experts ? lanes_.of_sources : lanes_.held)
+      std::fill(mine.begin() + lanes.begin, mine.begin() + lanes.end, 1);
     for (const Member& member : members_) {
       mine.push_back(0);
       for (const WeightUse use : kUses)
@@ -61,23 +62,29 @@ class BucketSum::Lanes {
     std::vector<int64_t> all(ranks * mine.size());
     bucket_.copies().all_gather(buffer(mine), buffer(all), std::vector(ranks, std::ssize(mine)));
     const auto of_rank = [&](size_t rank) { return std::span(all).subspan(rank * mine.size(), mine.size()); };
+    const auto of_uses = [&](size_t rank) { return of_rank(rank).subspan(static_cast<size_t>(lanes_.lanes)); };
     uses_.assign(members_.size(), 0);
     int64_t any = 0;
     for (size_t rank = 0; rank < ranks; ++rank)
-      for (size_t i = 0; i < members_.size(); ++i) any |= uses_[i] |= of_rank(rank)[2 + i];
+      for (size_t i = 0; i < members_.size(); ++i) any |= uses_[i] |= of_uses(rank)[i];
     two_uses_ = std::ranges::count(uses_, 3) > 0;
     tree_ = {any == 0 ? 0 : two_uses_ ? 2 * lanes_.lanes : lanes_.lanes};
     std::set<int64_t> seen;
     for (size_t rank = 0; rank < ranks; ++rank) {
-      const Range range{of_rank(rank)[0], of_rank(rank)[1]};
       int64_t used = 0;
-      for (const int64_t use : of_rank(rank).subspan(2)) used |= use;
+      for (const int64_t use : of_uses(rank)) used |= use;
       std::vector<Range>& held = held_.emplace_back();
       // Of ranks that have equal gradients the first sends them: of a norm each rank of tensor parallelism has all, though it has
       // some rows only.
       const auto hold = [&](bool uses, int64_t before) {
-        if (uses && seen.insert(before + range.begin).second)
-          held.push_back({before + range.begin, before + range.end});
+        for (int64_t lane = 0; uses && lane < lanes_.lanes; ++lane) {
+          const int64_t part = before + lane;
+          if (of_rank(rank)[static_cast<size_t>(lane)] == 0 || !seen.insert(part).second) continue;
+          if (held.empty() || held.back().end != part || part == lanes_.lanes)
+            held.push_back({part, part + 1});
+          else
+            ++held.back().end;
+        }
       };
       hold(two_uses_ ? (used & 1) != 0 : used != 0, 0);
       hold(two_uses_ && (used & 2) != 0, lanes_.lanes);

@@ -38,6 +38,27 @@ Rows Rows::zigzag(const std::vector<int64_t>& lengths, int workers) {
           lengths};
 }
 
+TokenBlocks TokenBlocks::of(int64_t count, int workers, bool causal) {
+  TokenBlocks blocks{.count = count, .held = {}};
+  for (int worker = 0; worker < workers; ++worker) {
+    std::vector<Range>& held = blocks.held.emplace_back();
+    held.push_back(balanced_range(count, causal ? 2 * workers : workers, worker));
+    if (causal) held.push_back(balanced_range(count, 2 * workers, 2 * workers - 1 - worker));
+  }
+  return blocks;
+}
+
+Rows Rows::in_blocks(const std::vector<int64_t>& lengths, const TokenBlocks& blocks) {
+  std::vector<std::vector<Run>> runs(blocks.held.size());
+  for (size_t worker = 0; worker < runs.size(); ++worker)
+    for (const Range& held : blocks.held[worker])
+      for (int64_t block = held.begin; block < held.end; ++block)
+        for (int64_t sample = 0; sample < std::ssize(lengths); ++sample)
+          runs[worker].push_back({sample, balanced_range(lengths[static_cast<size_t>(sample)],
+                                                         static_cast<int>(blocks.count), static_cast<int>(block))});
+  return of_runs(std::move(runs), lengths);
+}
+
 Rows Rows::of_runs(std::vector<std::vector<Run>> runs, std::vector<int64_t> lengths) {
   require(!runs.empty(), "Rows: expected at least 1 worker, got 0");
   const auto samples = static_cast<int64_t>(lengths.size());

@@ -18,6 +18,16 @@ struct Run {
   bool operator==(const Run&) const = default;
 };
 
+/// Of each sample, cut into balanced blocks of its tokens, those that each worker of a group holds.
+struct TokenBlocks {
+  int64_t count = 1;
+  std::vector<std::vector<Range>> held = {{{0, 1}}};  ///< ranges of blocks, by worker
+
+  /// Worker i of P gets the i-th of P ranges; or, for causal attention, the i-th of 2 P from the beginning and the i-th from the
+  /// end. The first worker holds the first block.
+  static TokenBlocks of(int64_t count, int workers, bool causal);
+};
+
 /// The sample and token of a row of activations.
 struct TokenPlace {
   int64_t sample = 0, token = 0;
@@ -40,6 +50,9 @@ class Rows {
   /// Source: Brandon et al., "Striped attention", arXiv 2311.09431, discuss why; the zig-zag is that of Llama 3, arXiv
   ///         2407.21783, section 3.3.2
   static Rows zigzag(const std::vector<int64_t>& lengths, int workers);
+
+  /// A worker's rows are those of the first block that it holds, sample by sample, then those of the next one.
+  static Rows in_blocks(const std::vector<int64_t>& lengths, const TokenBlocks& blocks);
 
   /// Worker i holds the runs of runs[i], in that order; samples are numbered from 0.
   /// Throws: InvalidArgument unless every token of each sample is in exactly one run.

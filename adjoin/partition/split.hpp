@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -14,7 +15,7 @@ namespace adjoin {
 struct Range {
   int64_t begin = 0, end = 0;
   int64_t size() const { return end - begin; }
-  bool operator==(const Range&) const = default;
+  auto operator<=>(const Range&) const = default;
   /// "[2, 5)"
   std::string to_string() const;
 };

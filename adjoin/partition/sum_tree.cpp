@@ -6,7 +6,7 @@ namespace adjoin {
 
 std::string SameBits::to_string() const {
   return "lanes=" + std::to_string(lanes) + ",leaves=" + std::to_string(leaves) +
-         ",features=" + std::to_string(features);
+         ",features=" + std::to_string(features) + (tokens == 1 ? "" : ",tokens=" + std::to_string(tokens));
 }
 
 std::pair<Range, Range> SumTree::halves(Range node) {
@@ -33,6 +33,16 @@ std::vector<Range> SumTree::nodes_of(Range range) const {
   std::vector<Range> nodes;
   add_nodes({0, parts}, range, nodes);
   return nodes;
+}
+
+std::optional<Range> SumTree::parent(Range node) const {
+  std::optional<Range> above;
+  for (Range at{0, parts}; at != node && at.size() > 1;) {
+    above = at;
+    const auto [first, second] = halves(at);
+    at = node.begin < second.begin ? first : second;
+  }
+  return above;
 }
 
 WholeParts::WholeParts(const Split& ranks, int rank, const Split& parts, const std::string& what)

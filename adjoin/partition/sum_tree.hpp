@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,8 +17,11 @@ struct SameBits {
   int64_t lanes = 4;     ///< ranges of the global batch's samples
   int64_t leaves = 1;    ///< ranges of a lane's samples, whose products are added one after another
   int64_t features = 2;  ///< ranges of what tensor parallelism cuts: heads, hidden features, words
+  int64_t tokens = 1;    ///< ranges of each sample's tokens: its blocks, of which a context-parallel rank holds some
   bool operator==(const SameBits&) const = default;
-  /// "lanes=4,leaves=1,features=2"
+  /// Of the tree of weights' gradients: each lane has a part for each block of tokens.
+  int64_t all_lanes() const { return lanes * tokens; }
+  /// "lanes=4,leaves=1,features=2", and ",tokens=4" unless that is 1
   std::string to_string() const;
 };
 
@@ -30,6 +34,35 @@ struct SumTree {
   static std::pair<Range, Range> halves(Range node);
   /// The fewest nodes that together are a range of parts, in order.
   std::vector<Range> nodes_of(Range range) const;
+  /// The node of which this is a half; none for the root.
+  std::optional<Range> parent(Range node) const;
+};
+
+/// Values of a tree's nodes, each given once, in any order: two halves are added as soon as both are there.
+template <class Value>
+class SumArrivals {
+ public:
+  explicit SumArrivals(SumTree tree) : tree_(tree) {}
+
+  template <class Add>
+  void add(Range node, Value value, const Add& add) {
+    for (std::optional<Range> parent; (parent = tree_.parent(node)); node = *parent) {
+      const auto [first, second] = SumTree::halves(*parent);
+      const auto other = nodes_.find(node == first ? second : first);
+      if (other == nodes_.end()) break;
+      value = node == first ? add(std::move(value), std::move(other->second))
+                            : add(std::move(other->second), std::move(value));
+      nodes_.erase(other);
+    }
+    nodes_.emplace(node, std::move(value));
+  }
+  /// What is there, in order; at the end it is the root alone.
+  const auto& nodes() const { return nodes_; }
+  SumTree tree() const { return tree_; }
+
+ private:
+  SumTree tree_;
+  std::map<Range, Value> nodes_;
 };
 
 /// The sum of a node from those that `there(node)` gives, which returns nothing for nodes that must be added up from their

@@ -49,7 +49,6 @@ void at_most(int64_t number, int64_t most, const std::string& name, const std::s
 std::optional<SameBits> same_bits(const C& c) {
   if (c.same_bits == "off") return std::nullopt;
   SameBits numbers = defaults_of(c);
-  int64_t tokens = 1;
   const auto member = [&](std::string_view name) -> int64_t& {
     if (name == "lanes") return numbers.lanes;
     if (name == "leaves") return numbers.leaves;
@@ -58,7 +57,7 @@ std::optional<SameBits> same_bits(const C& c) {
       return "--same-bits " + std::string(name) +
              ": expected off, on, or some of lanes=, leaves=, features= and tokens=";
     });
-    return tokens;
+    return numbers.tokens;
   };
   if (c.same_bits != "on")
     for (const std::string_view part : parts_of(c.same_bits, ',')) {
@@ -68,7 +67,7 @@ std::optional<SameBits> same_bits(const C& c) {
   at_most(numbers.lanes, c.batch, "lanes", "the samples of --batch");
   at_most(numbers.leaves, (c.batch + numbers.lanes - 1) / numbers.lanes, "leaves", "the samples of a lane");
   at_most(numbers.features, c.key_heads == 0 ? c.heads : c.key_heads, "features", "the heads of keys");
-  at_most(tokens, 1, "tokens", "as --cp is not supported with it");
+  at_most(numbers.tokens, c.sequence, "tokens", "the tokens of --sequence");
   return numbers;
 }
 
@@ -77,6 +76,7 @@ std::shared_ptr<const FixedOrder> order_of(const Configuration& c) {
   if (!numbers) return nullptr;
   const auto order = std::make_shared<FixedOrder>();
   order->numbers = *numbers;
+  order->blocks = TokenBlocks::of(numbers->tokens, static_cast<int>(c.cp), c.is_decoder());
   return order;
 }
 
@@ -91,7 +91,10 @@ void check_same_bits(const C& c) {
   check(c.precision == Precision::fp32 || c.precision == Precision::bf16, "--precision " + text_of("precision", c),
         "products keep their bits in fp32 and bf16 alone");
   check(c.device == "cpu", "--device " + c.device, "kernels were tried on CPUs alone");
-  check(c.cp == 1, "--cp " + std::to_string(c.cp), "not supported yet");
+  check(c.cp <= numbers->tokens, "--cp " + std::to_string(c.cp),
+        "more ranks than blocks of tokens; tokens=" + std::to_string(c.cp) + " or more allows it");
+  check(c.cp == 1 || c.cp_method != nn::AttentionMethod::gathered, "--cp-method gathered",
+        "its sums follow the ranks; ring and ulysses keep an order");
   check(!c.halves, "--halves", "both halves would add to one lane at once");
   check(!c.pipeline.ends_with(".csv"), "--pipeline " + c.pipeline, "its order of micro-batches is not known");
   check(c.tp <= numbers->features, "--tp " + std::to_string(c.tp),

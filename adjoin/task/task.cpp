@@ -5,6 +5,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
+#include "adjoin/movement/fixed_order.hpp"
 #include "adjoin/movement/mappings.hpp"
 #include "adjoin/task/grid_sizes.hpp"
 
@@ -21,8 +22,9 @@ void require_rows(const MicroBatch& batch, int64_t cp) {
 void share_rows(MicroBatch& batch, const Task& task, const Communicator& cp) {
   require_rows(batch, cp.size());
   const std::vector<int64_t>& lengths = batch.pass.rows.all().lengths();
-  const Rows rows = task.split_rows(lengths, cp.size());
-  const Split shares = Split::balanced(std::ssize(lengths), cp.size(), 0);
+  const auto order = FixedOrder::current();
+  const Rows rows = order ? Rows::in_blocks(lengths, order->blocks) : task.split_rows(lengths, cp.size());
+  const Split shares = samples_of_ranks(std::ssize(lengths), cp.size());
   batch.input = take_block(batch.input, rows.split(), cp.rank());
   batch.target = take_block(batch.target, batch.pass.step.loss_share_is_per_token ? rows.split() : shares, cp.rank());
   batch.pass.rows = LocalRows(rows, cp.rank());
@@ -54,7 +56,8 @@ MicroBatch micro_batch_of(const Task& task, data::Part part, std::span<const int
   MicroBatch batch = task.micro_batch(part, samples, mine, step);
   for (at::Tensor* x : {&batch.input, &batch.target})
     if (x->defined() && x->is_floating_point()) *x = x->to(c10::typeMetaToScalarType(tensor.dtype()));
-  if (cp.size() > 1) share_rows(batch, task, cp);
+  const auto order = FixedOrder::current();
+  if (cp.size() > 1 || (order && order->numbers.tokens > 1)) share_rows(batch, task, cp);
   if (batch.input.defined()) batch.input = batch.input.to(tensor.device());
   return batch;
 }

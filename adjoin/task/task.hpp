@@ -151,6 +151,7 @@ data::BatchPart part_of_batch(const Task& task, int64_t samples, const Grid& gri
 /// The micro-batch of the samples of a part of a global batch. Of a context-parallel group each
 /// rank gets some rows of each sample, with their targets, or with the targets of some samples. Floating-point inputs and targets
 /// are converted to the type of the weights, `tensor`, and the input comes on its device; the target stays on the CPU.
+/// Where the thread keeps a fixed order, its blocks say which rows.
 /// Throws: InvalidArgument where the ranks along cp cannot share the rows, as the task does not give the sample and token of each
 MicroBatch micro_batch_of(const Task& task, data::Part part, std::span<const int64_t> samples,
                           const data::BatchPart& mine, Step step, const at::TensorOptions& tensor, const Grid& grid);

@@ -24,19 +24,35 @@ Range lanes_along_experts(int64_t lanes, const Grid& grid) {
 
 }  // namespace
 
-Lanes::Lanes(SameBits numbers, const Grid& grid, int microbatches)
-    : numbers_(numbers),
-      held_{std::make_shared<LaneGradients>(), numbers.lanes,
-            balanced_range(numbers.lanes, batch_ranks(grid).size(), batch_ranks(grid).rank()),
-            lanes_along_experts(numbers.lanes, grid)},
+Lanes::Lanes(const FixedOrder& order, const Grid& grid, int microbatches)
+    : numbers_(order.numbers),
+      blocks_(order.blocks),
+      cp_(grid.coordinate("cp")),
+      of_samples_(balanced_range(numbers_.lanes, batch_ranks(grid).size(), batch_ranks(grid).rank())),
+      held_{std::make_shared<LaneGradients>(), numbers_.all_lanes(), in_blocks(of_samples_),
+            in_blocks(lanes_along_experts(numbers_.lanes, grid))},
       microbatches_(microbatches) {}
+
+template <class Work>
+void Lanes::for_each_block(const Work& work) const {
+  for (const Range& held : blocks_.held[static_cast<size_t>(cp_)])
+    for (int64_t block = held.begin; block < held.end; ++block) work(block);
+}
+
+std::vector<Range> Lanes::in_blocks(Range lanes) const {
+  std::vector<Range> all;
+  for_each_block([&](int64_t block) {
+    all.push_back({block * numbers_.lanes + lanes.begin, block * numbers_.lanes + lanes.end});
+  });
+  return all;
+}
 
 std::vector<Lanes::OfLane> Lanes::leaves(int64_t samples, int number) const {
   const auto each = static_cast<int>(numbers_.leaves);
-  const Range some = balanced_range(held_.held.size() * each, microbatches_, number);
+  const Range some = balanced_range(of_samples_.size() * each, microbatches_, number);
   std::vector<OfLane> leaves;
   for (int64_t i = some.begin; i < some.end; ++i) {
-    const int64_t lane = held_.held.begin + i / each;
+    const int64_t lane = of_samples_.begin + i / each;
     const Range of_lane = balanced_range(samples, static_cast<int>(numbers_.lanes), static_cast<int>(lane));
     const Range leaf = balanced_range(of_lane.size(), each, static_cast<int>(i % each));
     leaves.push_back({lane, {of_lane.begin + leaf.begin, of_lane.begin + leaf.end}, lane * each + i % each});
@@ -72,26 +88,36 @@ void check_kernels(const std::vector<nn::fixed::KeptPromise>& kernels, const Com
 
 std::shared_ptr<const FixedOrder> Lanes::order(int64_t samples, int number, const MicroBatch& batch) const {
   const std::vector<int64_t>& lengths = batch.pass.rows.all().lengths();
-  std::vector<int64_t> first_token{0}, first_piece{0};
-  for (const int64_t length : lengths) first_token.push_back(first_token.back() + length);
   const data::BatchPart mine = part(samples, number);
+  std::vector<int64_t> first_piece{0};
   for (int64_t i = 0; i < mine.count; ++i)
     first_piece.push_back(first_piece.back() + (batch.pieces.empty() ? 1 : batch.pieces[static_cast<size_t>(i)]));
   const auto order = std::make_shared<FixedOrder>();
   *order = {.numbers = numbers_,
             .micro_batch = number,
             .leaves = {},
-            .tokens = first_token.back(),
-            .samples = std::ssize(lengths),
+            .tokens = 0,
+            .samples = cp_ == 0 ? std::ssize(lengths) : 0,  // which has the first block
+            .blocks = blocks_,
             .gradients = held_.gradients};
-  const auto at = [](const std::vector<int64_t>& first, Range range) {
-    return Range{first[static_cast<size_t>(range.begin)], first[static_cast<size_t>(range.end)]};
-  };
-  for (const auto& [lane, range, of_all] : leaves(samples, number)) {
-    const Range pieces = at(first_piece, {range.begin - mine.begin, range.end - mine.begin});
-    if (const Range tokens = at(first_token, pieces); tokens.size() > 0)
-      order->leaves.push_back({lane, tokens, pieces, of_all});
-  }
+  for_each_block([&](int64_t block) {
+    const auto rows_of = [&](int64_t piece) {
+      return balanced_range(lengths[static_cast<size_t>(piece)], static_cast<int>(numbers_.tokens),
+                            static_cast<int>(block))
+          .size();
+    };
+    for (const auto& [lane, range, of_all] : leaves(samples, number)) {
+      const Range pieces{first_piece[static_cast<size_t>(range.begin - mine.begin)],
+                         first_piece[static_cast<size_t>(range.end - mine.begin)]};
+      const int64_t first = order->tokens;
+      for (int64_t piece = pieces.begin; piece < pieces.end; ++piece) order->tokens += rows_of(piece);
+      if (order->tokens > first)
+        order->leaves.push_back({block * numbers_.lanes + lane,
+                                 {first, order->tokens},
+                                 block == 0 ? pieces : Range{},
+                                 block * numbers_.lanes * numbers_.leaves + of_all});
+    }
+  });
   return order;
 }
 

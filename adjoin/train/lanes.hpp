@@ -12,11 +12,12 @@
 
 namespace adjoin::train {
 
-/// How a global batch is divided where sums have the same bits in every layout: a rank holds whole lanes of samples, and each of
-/// its micro-batches whole leaves. Ranks beyond the lanes hold nothing.
+/// How a global batch is divided where sums have the same bits in every layout: a rank holds whole lanes of samples, or whole blocks
+/// of their tokens, and each of its micro-batches whole leaves. Ranks beyond the lanes hold nothing.
 class Lanes {
  public:
-  Lanes(SameBits numbers, const Grid& grid, int microbatches);
+  /// `order` has numbers and blocks of tokens.
+  Lanes(const FixedOrder& order, const Grid& grid, int microbatches);
 
   /// The lanes of this rank, and their gradients since the last update.
   HeldLanes held() const { return held_; }
@@ -32,8 +33,16 @@ class Lanes {
     int64_t number;  // among all leaves
   };
   std::vector<OfLane> leaves(int64_t samples, int number) const;
+  /// Calls `work(block)` for each block of tokens that is here.
+  template <class Work>
+  void for_each_block(const Work& work) const;
+  /// These lanes of samples, of each block here.
+  std::vector<Range> in_blocks(Range lanes) const;
 
   SameBits numbers_;
+  TokenBlocks blocks_;
+  int cp_;            // this rank along cp
+  Range of_samples_;  // the lanes whose samples are here
   HeldLanes held_;
   int microbatches_;
 };

@@ -13,9 +13,11 @@
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/comm/values.hpp"
 #include "adjoin/data/sampler.hpp"
+#include "adjoin/movement/fixed_order.hpp"
 #include "adjoin/movement/move.hpp"
 #include "adjoin/store/npy.hpp"
 #include "adjoin/store/safetensors.hpp"
+#include "adjoin/task/same_bits.hpp"
 #include "adjoin/tensors/samples_of_ranks.hpp"
 #include "adjoin/tensors/tensor_task.hpp"
 #include "adjoin/train/saved_model.hpp"
@@ -75,6 +77,7 @@ void converse(const SavedModel& saved, const Configuration& configuration, const
     if (!texts.empty()) {
       std::vector<int64_t> samples(texts.size());
       std::iota(samples.begin(), samples.end(), int64_t{0});
+      const WithOrder with_order(order_of(configuration));
       const MicroBatch batch = micro_batch_of(*saved.task, data::Part::test, samples,
                                               part_of_batch(*saved.task, std::ssize(samples), trainer.grid()), {},
                                               trainer.tensor(), trainer.grid());

@@ -37,9 +37,8 @@ GridShape grid_shape(const Configuration& configuration, const Communicator& wor
 }
 
 std::optional<Lanes> lanes_of(const Configuration& configuration, const Grid& grid) {
-  const std::optional<SameBits> numbers = same_bits(configuration);
-  if (!numbers) return std::nullopt;
-  return Lanes(*numbers, grid, static_cast<int>(configuration.microbatches));
+  if (!same_bits(configuration)) return std::nullopt;
+  return Lanes(*order_of(configuration), grid, static_cast<int>(configuration.microbatches));
 }
 
 template <class Make>
@@ -296,7 +295,9 @@ StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double 
                      .training = true,
                      .loss_share = denominator > 0 ? loss_scale / denominator : 0};
   const int64_t size = std::ssize(samples);
+  const auto of_samples = order_of(configuration_);
   const auto make = [&](int i) {
+    const WithOrder with_order(of_samples);
     const data::BatchPart part =
         lanes_ ? lanes_->part(size, i)
                : part_of_batch(task_, size, grid_, i, static_cast<int>(parts_of_step(configuration_)));
@@ -363,6 +364,7 @@ Evaluation Trainer::evaluate(data::Part part, std::vector<int64_t> order, int64_
     if (largest_of_all(interrupted(), grid_.world()) != 0) return {.interrupted = true};
     const size_t count = std::min(in_a_row, all - begin);
     const auto make = [&](int i) {
+      const WithOrder with_order(of_samples);
       const std::span now = samples_of(begin + static_cast<size_t>(i));
       return OrderedBatch{
           micro_batch_of(task_, part, now, part_of_batch(task_, std::ssize(now), grid_), {}, tensor_, grid_),

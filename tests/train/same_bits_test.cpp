@@ -28,7 +28,7 @@ using namespace adjoin::testing;
 
 constexpr int64_t kStepsInOrder = 4;
 
-Configuration odd_sizes(bool is_decoder) {
+Configuration odd_sizes(bool is_decoder, int64_t tokens = 1) {
   Configuration c = configuration_of(is_decoder ? "gpt-tiny" : "tiny");
   c.layers = 2;
   c.hidden = 40;
@@ -40,6 +40,7 @@ Configuration odd_sizes(bool is_decoder) {
   c.clip = 0.5;
   c.lr = 3e-3;
   c.same_bits = "lanes=5,leaves=2,features=4";  // 5: the fewest whose tree is no chain
+  if (tokens > 1) c.same_bits += ",tokens=" + std::to_string(tokens);
   return c;
 }
 
@@ -70,10 +71,15 @@ Configuration drawn_in_order(Configuration c, int ranks, std::mt19937& random) {
   std::vector<int64_t> divisors;
   for (int64_t d = 1; d <= std::min(ranks, 4); ++d)  // as many parts of features, and segments
     if (ranks % d == 0) divisors.push_back(d);
+  const int64_t blocks = same_bits(c)->tokens;
+  c.cp = blocks == 1 ? 1 : one_of(divisors);
+  if (c.cp > blocks) c.cp = 1;
+  c.cp_method = random() % 2 == 0 ? nn::AttentionMethod::ring : nn::AttentionMethod::ulysses;
+  std::erase_if(divisors, [&](int64_t d) { return ranks / c.cp % d != 0; });
   c.tp = one_of(divisors);
-  std::erase_if(divisors, [&](int64_t d) { return ranks / c.tp % d != 0; });
+  std::erase_if(divisors, [&](int64_t d) { return ranks / c.cp / c.tp % d != 0; });
   c.pp = one_of(divisors);
-  c.dp = ranks / (c.tp * c.pp);
+  c.dp = ranks / (c.cp * c.tp * c.pp);
   std::erase_if(divisors, [&](int64_t d) { return c.dp % d != 0 || d > c.experts.count; });
   c.ep = one_of(divisors);
   c.pipeline = one_of(std::vector<std::string>{"gpipe", "1f1b", "zb-h1"});
@@ -98,15 +104,15 @@ void expect_one_hash(Configuration one, unsigned seed) {
       const Configuration c = drawn_in_order(one, world.size(), random);
       EXPECT_EQ(trained_in_order(c, world), expected)
           << text_of("model", c) << " in " << text_of("precision", c) << " on " << grid_sizes(c).to_string()
-          << ", micro-batches " << c.microbatches << ", " << c.pipeline << ", zero " << c.zero << ", recomputes "
-          << text_of("recompute", c);
+          << ", cp by " << text_of("cp_method", c) << ", micro-batches " << c.microbatches << ", " << c.pipeline
+          << ", zero " << c.zero << ", recomputes " << text_of("recompute", c);
     }
   });
 }
 
 TEST(SameBits, has_a_classifier_in_every_layout) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-    Configuration c = odd_sizes(/*is_decoder=*/false);
+    Configuration c = odd_sizes(/*is_decoder=*/false, /*tokens=*/precision == Precision::fp32 ? 1 : 5);
     c.precision = precision;
     set("pooling", precision == Precision::fp32 ? "cls" : "mean", c);
     c.attention_dropout = precision == Precision::fp32 ? 0.2 : 0;
@@ -116,7 +122,7 @@ TEST(SameBits, has_a_classifier_in_every_layout) {
 
 TEST(SameBits, has_a_decoder_in_every_layout) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-    Configuration c = odd_sizes(/*is_decoder=*/true);
+    Configuration c = odd_sizes(/*is_decoder=*/true, /*tokens=*/precision == Precision::fp32 ? 4 : 1);
     c.precision = precision;
     if (precision == Precision::bf16) set("activation", "swiglu", c);
     set("norm", precision == Precision::fp32 ? "layer" : "rms", c);
@@ -126,7 +132,7 @@ TEST(SameBits, has_a_decoder_in_every_layout) {
 
 TEST(SameBits, has_experts_in_every_layout) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-    Configuration c = odd_sizes(/*is_decoder=*/precision == Precision::fp32);
+    Configuration c = odd_sizes(/*is_decoder=*/precision == Precision::fp32, /*tokens=*/3);
     c.precision = precision;
     c.experts.count = 4;
     c.experts.top_k = precision == Precision::fp32 ? 3 : 1;
@@ -155,11 +161,11 @@ TEST(SameBits, are_refused_where_kernels_differ) {
   });
 }
 
-TEST(SameBits, depend_on_lanes_leaves_and_features) {
+TEST(SameBits, depend_on_each_of_their_numbers) {
   Configuration c = odd_sizes(/*is_decoder=*/false);
   const Result expected = trained_in_order(c, Communicator());
-  for (const char* other :
-       {"lanes=2,leaves=2,features=4", "lanes=5,leaves=1,features=4", "lanes=5,leaves=2,features=1"}) {
+  for (const char* other : {"lanes=2,leaves=2,features=4", "lanes=5,leaves=1,features=4", "lanes=5,leaves=2,features=1",
+                            "lanes=5,leaves=2,features=4,tokens=2"}) {
     c.same_bits = other;
     const Result found = trained_in_order(c, Communicator());
     EXPECT_NE(found.hash, expected.hash) << other;
@@ -200,9 +206,13 @@ TEST(SameBits, refuse_what_they_do_not_go_with) {
                                                                                      {"tp", "3"}})
     EXPECT_TRUE(refusal_of(field, value).starts_with("--same-bits with --"))
         << field << ": " << refusal_of(field, value);
+  EXPECT_EQ(refusal_of("cp", "3", "tokens=2"),
+            "--same-bits with --cp 3: more ranks than blocks of tokens; tokens=3 or more allows it");
+  EXPECT_EQ(refusal_of("cp", "2", "tokens=2"), "");
   EXPECT_EQ(refusal_of("seed", "1", "lanes=10"), "--same-bits lanes=10: expected at most 9, the samples of --batch");
   EXPECT_EQ(refusal_of("seed", "1", "features=6"), "--same-bits features=6: expected at most 5, the heads of keys");
-  for (const char* wrong : {"lanes=0", "lanes=-1", "lanes=", "lanes", "lanes=2x", "lane=2", "", "leaves=9", "tokens=2"})
+  for (const char* wrong :
+       {"lanes=0", "lanes=-1", "lanes=", "lanes", "lanes=2x", "lane=2", "", "leaves=9", "tokens=23"})
     EXPECT_NE(refusal_of("seed", "1", wrong), "") << wrong;
 }
 

@@ -11,6 +11,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/linalg/agreement.hpp"
+#include "adjoin/movement/fixed_order.hpp"
 #include "adjoin/movement/forward_mode.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/nn/sequence/methods.hpp"
@@ -103,16 +104,17 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   check_common(arguments);
   check_own(arguments);
   if (group.checked()) linalg::check_agreement("attention", description(arguments), group);
-  AttentionOptions with_scale = options;
-  if (!options.scale) with_scale.scale = 1 / std::sqrt(static_cast<double>(q.size(2)));
+  AttentionOptions completed = options;
+  if (!options.scale) completed.scale = 1 / std::sqrt(static_cast<double>(q.size(2)));
+  if (const auto order = FixedOrder::current()) completed.blocks = order->numbers.tokens;
   const int64_t size = std::max(q.size(2), v.size(2));
   const auto method = options.method == AttentionMethod::ring       ? ring_attention
                       : options.method == AttentionMethod::gathered ? gathered_attention
                                                                     : ulysses_attention;
   const at::Tensor of_q = prepared(q, size), of_k = prepared(k, size), of_v = prepared(v, size);
   const at::Tensor y = group.size() == 1 && options.method != AttentionMethod::gathered
-                           ? attention_on_one_worker(of_q, of_k, of_v, rows, with_scale)
-                           : method(of_q, of_k, of_v, rows, group, with_scale);
+                           ? attention_on_one_worker(of_q, of_k, of_v, rows, completed)
+                           : method(of_q, of_k, of_v, rows, group, completed);
   return y.narrow(2, 0, v.size(2));
 }
 

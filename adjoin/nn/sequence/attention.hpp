@@ -26,10 +26,12 @@ struct AttentionOptions {
   std::string name = {};   ///< the layer's full name, for the dropout masks
   int64_t first_head = 0;  ///< place of the first query head here among all query heads, where the heads are split
   Step step = {};          ///< for the masks; its first_sample is the place of sample 0 in the global batch
-  bool in_order =
-      false;  ///< a sample's bits do not depend on others, nor on threads; set on one worker where FixedOrder is
+  /// Of each sample's tokens, whose scores are computed apart and merged as a tree, so that their bits depend neither on other
+  /// samples nor on threads or workers; 0: in any order. Set where FixedOrder is.
+  int64_t blocks = 0;
 
   bool drops() const { return step.training && dropout > 0; }
+  bool in_order() const { return blocks > 0; }
 };
 
 /// Each row attends to the rows of its own sample; these may be on any workers of the group.

@@ -36,17 +36,17 @@ at::Tensor unstacked(const std::vector<at::Tensor>& of_heads, int64_t n) {
 
 /// factor * a b
 at::Tensor scaled_product(const at::Tensor& a, const at::Tensor& b, double factor, const AttentionOptions& options) {
-  if (options.in_order) return fixed::product(a, b).mul_(factor);
+  if (options.in_order()) return fixed::product(a, b).mul_(factor);
   return at::empty({a.size(0), b.size(1)}, a.options()).addmm_(a, b, /*beta=*/0, /*alpha=*/factor);
 }
 
 at::Tensor product(const at::Tensor& a, const at::Tensor& b, const AttentionOptions& options) {
-  return options.in_order ? fixed::product(a, b) : at::mm(a, b);
+  return options.in_order() ? fixed::product(a, b) : at::mm(a, b);
 }
 
 /// The sum of each last row of a b.
 at::Tensor sums_of_products(const at::Tensor& a, const at::Tensor& b, const AttentionOptions& options) {
-  if (!options.in_order) return (a * b).sum(-1);
+  if (!options.in_order()) return (a * b).sum(-1);
   const at::Tensor products = (a * b).contiguous(), sums = at::empty(products.sizes().slice(0, 2), products.options());
   on_one_thread_each(products.size(0), 1, [&](Range rows) {
     sums.narrow(0, rows.begin, rows.size()).copy_(products.narrow(0, rows.begin, rows.size()).sum(-1));

@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/logaddexp.h>
@@ -28,35 +29,65 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kTileLength = 512;  // for scores that are tensors: 1 MiB of float32 for each head
 
-/// A run or a part of it, and the place of its first token among its worker's rows.
+/// A run or a part of it, the place of its first token among its worker's rows, and in a fixed order its number among those of the
+/// sample.
 struct PieceOfRun {
   Run run;
-  int64_t row;
+  int64_t row, number, count;
 };
 
-std::vector<PieceOfRun> pieces_of_runs(const Rows& rows, int worker, int64_t longest) {
+/// A range in pieces of at most `longest`.
+std::vector<Range> cut(Range all, int64_t longest) {
+  std::vector<Range> pieces;
+  for (int64_t begin = all.begin; begin < all.end; begin += longest)
+    pieces.push_back({begin, std::min(begin + longest, all.end)});
+  return pieces;
+}
+
+/// The pieces of each block of a sample.
+std::vector<Range> cut_in_blocks(int64_t length, int64_t blocks, int64_t longest) {
+  std::vector<Range> pieces;
+  for (int block = 0; block < blocks; ++block)
+    for (const Range& piece : cut(balanced_range(length, static_cast<int>(blocks), block), longest))
+      pieces.push_back(piece);
+  return pieces;
+}
+
+std::vector<PieceOfRun> pieces_of_runs(const Rows& rows, int worker, const AttentionOptions& options) {
+  const int64_t longest = options.mask || options.drops() ? kTileLength : std::max<int64_t>(1, rows.size());
   std::vector<PieceOfRun> pieces;
   int64_t row = 0;
-  for (const Run& run : rows.runs(worker))
-    for (int64_t begin = run.tokens.begin; begin < run.tokens.end; begin += longest) {
-      const int64_t end = begin + std::min(longest, run.tokens.end - begin);
-      pieces.push_back({{run.sample, {begin, end}}, row});
-      row += end - begin;
+  for (const Run& run : rows.runs(worker)) {
+    const bool is_free = !options.in_order();
+    const std::vector<Range> all =
+        is_free ? cut(run.tokens, longest)
+                : cut_in_blocks(rows.lengths()[static_cast<size_t>(run.sample)], options.blocks, longest);
+    const int64_t begin = row;
+    for (int64_t i = 0; i < std::ssize(all); ++i) {
+      const Range& piece = all[static_cast<size_t>(i)];
+      if (piece.begin < run.tokens.begin || piece.end > run.tokens.end) continue;
+      pieces.push_back({{run.sample, piece}, row, i, std::ssize(all)});
+      row += piece.size();
     }
+    require(row - begin == run.tokens.size(), [&] {
+      return "attention in a fixed order: expected whole blocks of " + std::to_string(options.blocks) +
+             " a sample on each worker, got " + rows.to_string();
+    });
+  }
   return pieces;
 }
 
 }  // namespace
 
 std::vector<Tile> tiles_of(const Rows& rows, int query_worker, int key_worker, const AttentionOptions& options) {
-  const int64_t longest = options.mask || options.drops() ? kTileLength : std::max<int64_t>(1, rows.size());
-  const std::vector<PieceOfRun> keys = pieces_of_runs(rows, key_worker, longest);
+  const std::vector<PieceOfRun> keys = pieces_of_runs(rows, key_worker, options);
   std::vector<Tile> tiles;
-  for (const auto& [q, query_row] : pieces_of_runs(rows, query_worker, longest))
-    for (const auto& [k, key_row] : keys) {
+  for (const PieceOfRun& q : pieces_of_runs(rows, query_worker, options))
+    for (const PieceOfRun& k : keys) {
       // Each token is in one run, and runs are cut alike: two pieces of a sample are either equal or disjoint.
-      if (q.sample != k.sample || (options.causal && k.tokens.begin > q.tokens.begin)) continue;
-      tiles.push_back({q.sample, q.tokens, k.tokens, query_row, key_row, options.causal && q == k});
+      if (q.run.sample != k.run.sample || (options.causal && k.run.tokens.begin > q.run.tokens.begin)) continue;
+      tiles.push_back({q.run.sample, q.run.tokens, k.run.tokens, q.row, k.row, q.number, k.number, q.count,
+                       options.causal && q.run == k.run});
     }
   return tiles;
 }
@@ -94,13 +125,20 @@ at::ScalarType partial_type(const at::Tensor& x) {
 void merge(const PartialAttention& sum, const PartialAttention& more, const AttentionOptions& options) {
   const auto add = [](at::Tensor out, const std::vector<at::Tensor>& x) { at::logaddexp_out(out, x[0], x[1]); };
   const at::Tensor log_sum =
-      options.in_order ? fixed::elementwise({sum.log_sum.flatten(), more.log_sum.flatten()}, add).view_as(sum.log_sum)
-                       : at::logaddexp(sum.log_sum, more.log_sum);
+      options.in_order() ? fixed::elementwise({sum.log_sum.flatten(), more.log_sum.flatten()}, add).view_as(sum.log_sum)
+                         : at::logaddexp(sum.log_sum, more.log_sum);
   const at::Tensor shift = log_sum.masked_fill(log_sum == -kInfinity, 0);  // 0 instead of NaN where both hide all
   const auto weight = [&](const PartialAttention& partial) { return (partial.log_sum - shift).exp_().unsqueeze(-1); };
   at::Tensor out = sum.out;
   out.mul_(weight(sum)).addcmul_(more.out, weight(more));
   sum.log_sum.copy_(log_sum);
+}
+
+at::Tensor sum_of_shared(const at::Tensor& x, int64_t dim, bool in_order) {
+  if (x.size(dim) == 1 || !in_order) return x.size(dim) == 1 ? x.squeeze(dim) : x.sum(dim);
+  at::Tensor sum = x.select(dim, 0).clone();
+  for (int64_t i = 1; i < x.size(dim); ++i) sum.add_(x.select(dim, i));
+  return sum;
 }
 
 void assign(const PartialAttention& sum, const PartialAttention& other) {
@@ -138,17 +176,47 @@ struct FusedArguments {
   bool causal;
 };
 
+int64_t missing(int64_t size) {
+  return (kPaddedTo - size % kPaddedTo) % kPaddedTo;
+}
+/// In a fixed order [*, n, size] with zeros after the rows and features, each head's rows next to one another in memory, on which the
+/// kernel's bits depend too.
+at::Tensor padded(const at::Tensor& x, const AttentionOptions& options) {
+  if (!options.in_order()) return x;
+  return at::constant_pad_nd(x, {0, missing(x.size(-1)), 0, missing(x.size(-2))}).contiguous();
+}
+/// The logarithms [*, n] of padded rows.
+at::Tensor padded_logarithms(const at::Tensor& x, const AttentionOptions& options) {
+  return options.in_order() ? at::constant_pad_nd(x, {0, missing(x.size(-1))}) : x;
+}
+/// The first rows and features of what was padded.
+at::Tensor unpadded(const at::Tensor& x, int64_t rows, int64_t size) {
+  return x.narrow(-2, 0, rows).narrow(-1, 0, size);
+}
+
 FusedArguments fused_arguments(const TileInputs& x, const Tile& tile, const AttentionOptions& options) {
   const int64_t h = x.k.size(1), batch = x.q.size(1) / h;
   const auto shared = [&](const at::Tensor& t) {
-    return t.to(partial_type(t)).transpose(0, 1).unsqueeze(0).expand({batch, h, t.size(0), t.size(2)});
+    const at::Tensor of_heads = padded(t.to(partial_type(t)).transpose(0, 1), options);
+    return of_heads.unsqueeze(0).expand({batch, h, of_heads.size(1), of_heads.size(2)});
   };
-  FusedArguments a{batched(x.q.to(partial_type(x.q)), h), shared(x.k), shared(x.v), at::Tensor(), {}, tile.diagonal};
+  FusedArguments a{padded(batched(x.q.to(partial_type(x.q)), h), options),
+                   shared(x.k),
+                   shared(x.v),
+                   at::Tensor(),
+                   {},
+                   tile.diagonal};
+  const bool hides_padding = !a.causal && a.k.size(2) > tile.keys.size();  // else it is later than any query
   // The kernel hides later keys before it scales, so a scale that is not positive would turn -infinity around.
-  if (!options.mask && !(a.causal && *options.scale <= 0)) return a;
+  if (!options.mask && !hides_padding && !(a.causal && *options.scale <= 0)) return a;
   a.hidden = hidden_in(tile, options);
   a.causal = false;
-  if (a.hidden.defined()) a.mask = at::zeros(a.hidden.sizes(), a.q.options()).masked_fill_(a.hidden, -kInfinity);
+  if (!a.hidden.defined() && !hides_padding) return a;
+  at::Tensor mask = at::zeros({a.q.size(2), a.k.size(2)}, a.q.options());
+  if (a.hidden.defined())
+    mask.narrow(0, 0, tile.queries.size()).narrow(1, 0, tile.keys.size()).masked_fill_(a.hidden, -kInfinity);
+  a.mask = mask;
+  mask.narrow(1, tile.keys.size(), a.k.size(2) - tile.keys.size()).fill_(-kInfinity);
   return a;
 }
 
@@ -165,11 +233,12 @@ PartialAttention attend_fused(const TileInputs& x, const Tile& tile, const Atten
   const FusedArguments a = fused_arguments(x, tile, options);
   const auto [out, log_sum] = at::_scaled_dot_product_flash_attention_for_cpu(a.q, a.k, a.v, /*dropout_p=*/0.0,
                                                                               a.causal, a.mask, options.scale);
-  PartialAttention partial{unbatched(out), unbatched(log_sum)};
+  const int64_t rows = tile.queries.size();
+  PartialAttention partial{unbatched(unpadded(out, rows, x.v.size(2))), unbatched(log_sum.narrow(2, 0, rows))};
   if (a.hidden.defined()) {
-    const at::Tensor rows = a.hidden.all(-1).unsqueeze(-1);
-    partial.log_sum = partial.log_sum.masked_fill(rows, -kInfinity);
-    partial.out = partial.out.masked_fill(rows.unsqueeze(-1), 0);
+    const at::Tensor unseeing = a.hidden.all(-1).unsqueeze(-1);
+    partial.log_sum = partial.log_sum.masked_fill(unseeing, -kInfinity);
+    partial.out = partial.out.masked_fill(unseeing.unsqueeze(-1), 0);
   }
   if (!x.finite) set_unknown(partial, x);
   return partial;
@@ -179,12 +248,14 @@ TileInputs attend_fused_backward(const TileInputs& x, const TileResults& y, cons
                                  const AttentionOptions& options) {
   const FusedArguments a = fused_arguments(x, tile, options);
   const int64_t h = x.k.size(1);
-  const auto precise = [&](const at::Tensor& t) { return batched(t.to(a.q.scalar_type()), h); };
+  const auto precise = [&](const at::Tensor& t) { return padded(batched(t.to(a.q.scalar_type()), h), options); };
   const auto [q, k, v] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-      precise(y.gradient), a.q, a.k, a.v, precise(y.out), batched(y.log_sum, h), /*dropout_p=*/0.0, a.causal, a.mask,
-      options.scale);
-  const auto of_shared = [](const at::Tensor& t) { return (t.size(0) == 1 ? t[0] : t.sum(0)).transpose(0, 1); };
-  return {unbatched(q), of_shared(k), of_shared(v)};
+      precise(y.gradient), a.q, a.k, a.v, precise(y.out), padded_logarithms(batched(y.log_sum, h), options),
+      /*dropout_p=*/0.0, a.causal, a.mask, options.scale);
+  const auto of_shared = [&](const at::Tensor& of_heads, const at::Tensor& t) {
+    return sum_of_shared(unpadded(of_heads, t.size(0), t.size(2)), 0, options.in_order()).transpose(0, 1);
+  };
+  return {unbatched(unpadded(q, tile.queries.size(), x.q.size(2))), of_shared(k, x.k), of_shared(v, x.v)};
 }
 
 }  // namespace

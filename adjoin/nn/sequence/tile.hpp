@@ -11,16 +11,21 @@
 
 namespace adjoin::nn {
 
+/// In a fixed order rows and features are padded to a multiple of this, whole vector registers: the kernel's bits depend on it.
+constexpr int64_t kPaddedTo = 16;
+
 /// A block of the scores of one sample: queries of one worker against keys of another.
 struct Tile {
   int64_t sample = 0;
-  Range queries, keys;                 ///< tokens
-  int64_t query_row = 0, key_row = 0;  ///< the first one's place among its worker's rows
-  bool diagonal = false;               ///< causal, with equal ranges of queries and keys: later keys are hidden
+  Range queries, keys;                                 ///< tokens
+  int64_t query_row = 0, key_row = 0;                  ///< the first one's place among its worker's rows
+  int64_t query_piece = 0, key_piece = 0, pieces = 1;  ///< in a fixed order: their numbers among all of the sample
+  bool diagonal = false;  ///< causal, with equal ranges of queries and keys: later keys are hidden
 };
 
 /// The tiles of one worker's queries against one worker's keys, except those that a causal mask hides completely. With a mask
-/// or dropout, runs are cut so that no tile of scores is large.
+/// or dropout, runs are cut so that no tile of scores is large; in a fixed order also between blocks.
+/// Throws: InvalidArgument in a fixed order for workers that do not hold whole blocks
 std::vector<Tile> tiles_of(const Rows& rows, int query_worker, int key_worker, const AttentionOptions& options);
 
 /// What is hidden in a tile, by the mask or as later keys: bool [queries, keys]; undefined where nothing is hidden.
@@ -46,6 +51,9 @@ at::ScalarType partial_type(const at::Tensor& x);
 
 /// Adds, in place, attention to some more keys: the result is attention to the keys of both.
 void merge(const PartialAttention& sum, const PartialAttention& more, const AttentionOptions& options);
+
+/// The sum along a dim, of heads that share a key head; in a fixed order one after another.
+at::Tensor sum_of_shared(const at::Tensor& x, int64_t dim, bool in_order);
 
 /// Copies `other` into `sum`, in place.
 void assign(const PartialAttention& sum, const PartialAttention& other);

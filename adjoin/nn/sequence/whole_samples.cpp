@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/movement/fixed_order.hpp"
 #include "adjoin/movement/saved_value.hpp"
 #include "adjoin/nn/sequence/methods.hpp"
 #include "adjoin/nn/sequence/tile.hpp"
@@ -106,12 +105,9 @@ class Batch {
 constexpr double kLeastLength = 0.8;
 constexpr int64_t kShort = 32;
 
-/// In a fixed order the kernel's bits may not depend on the other samples: then those of one batch have the same padded length.
-constexpr int64_t kUnit = 16;
-
 std::shared_ptr<const std::vector<Batch>> batches_of(const Rows& rows, bool causal, at::ScalarType type,
                                                      bool is_fixed) {
-  const int64_t unit = is_fixed ? kUnit : 1;
+  const int64_t unit = is_fixed ? kPaddedTo : 1;  // then the samples of a batch have one padded length
   const std::vector<int64_t>& lengths = rows.lengths();
   const auto length = [&](int64_t sample) { return lengths[static_cast<size_t>(sample)]; };
   std::vector<int64_t> order;
@@ -136,13 +132,8 @@ std::shared_ptr<const std::vector<Batch>> batches_of(const Rows& rows, bool caus
 at::Tensor shared_by(int64_t each, const at::Tensor& x) {
   return each == 1 ? x : x.repeat_interleave(each, 1);
 }
-at::Tensor sum_of_shared(int64_t each, const at::Tensor& x, bool is_fixed) {
-  if (each == 1) return x;
-  const at::Tensor shared = x.unflatten(1, {x.size(1) / each, each});
-  if (!is_fixed) return shared.sum(2);
-  at::Tensor sum = shared.select(2, 0).clone();
-  for (int64_t i = 1; i < each; ++i) sum.add_(shared.select(2, i));
-  return sum;
+at::Tensor sum_of_sharing(int64_t each, const at::Tensor& x, bool is_fixed) {
+  return sum_of_shared(x.unflatten(1, {x.size(1) / each, each}), 2, is_fixed);
 }
 
 /// The data of a call besides its tensors.
@@ -194,8 +185,8 @@ struct WholeSamples : torch::autograd::Function<WholeSamples> {
           shared_by(each, batch.pack(v)), batch.pack(out), saved[4 + i], /*dropout_p=*/0.0, causal, batch.mask(),
           scale);
       batch.unpack(dq, q.size(2), of_q, q.scalar_type());
-      batch.unpack(sum_of_shared(each, dk, is_fixed), k.size(2), of_k, q.scalar_type());
-      batch.unpack(sum_of_shared(each, dv, is_fixed), v.size(2), of_v, q.scalar_type());
+      batch.unpack(sum_of_sharing(each, dk, is_fixed), k.size(2), of_k, q.scalar_type());
+      batch.unpack(sum_of_sharing(each, dv, is_fixed), v.size(2), of_v, q.scalar_type());
     }
     return {of_q, of_k, of_v, at::Tensor()};
   }
@@ -205,16 +196,14 @@ struct WholeSamples : torch::autograd::Function<WholeSamples> {
 
 at::Tensor attention_on_one_worker(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
                                    const AttentionOptions& options) {
-  bool serves = q.is_cpu() && !options.mask && !options.drops() && *options.scale > 0 && q.numel() > 0;
+  bool serves =
+      q.is_cpu() && options.blocks <= 1 && !options.mask && !options.drops() && *options.scale > 0 && q.numel() > 0;
   for (int64_t row = 0; const Run& run : rows.runs(0))  // else a sample is in pieces, or samples are in another order
     serves &= rows.offset(run.sample) + run.tokens.begin == std::exchange(row, row + run.tokens.size());
-  const bool is_fixed = FixedOrder::current() != nullptr;
+  const bool is_fixed = options.in_order();
   // The kernel returns a number for a NaN query.
-  if (!serves || !std::isfinite((q.sum() + k.sum()).item<double>())) {
-    AttentionOptions of_ring = options;
-    of_ring.in_order = is_fixed;
-    return ring_attention(q, k, v, rows, Communicator(), of_ring);
-  }
+  if (!serves || !std::isfinite((q.sum() + k.sum()).item<double>()))
+    return ring_attention(q, k, v, rows, Communicator(), options);
   const std::string key = std::string("batches of ") + c10::toString(partial_type(q)) +
                           (options.causal ? ", causal" : "") + (is_fixed ? ", fixed" : "");
   const auto batches = rows.once(key, [&] { return batches_of(rows, options.causal, partial_type(q), is_fixed); });
