@@ -109,7 +109,7 @@ constexpr Field kFields[] = {
     {"Training", "precision", at<&C::precision>(), "Numbers of the forward and backward pass; bf16 and fp16 keep weights in float32, and fp16 scales the loss", "fp64|fp32|bf16|fp16"},
     {"Training", "seed", at<&C::seed>(), "Decides weights, dropout and the order of the samples, the same on every layout", "", 0, kMany},
 
-    {"Training", "same_bits", at<&C::same_bits>(), "Give weights, losses and norms the same bits in every layout: off, or on, where sums are divided as the batch and the model suggest, or as lanes=4,leaves=2,features=2 says, any of them: so many ranges of the batch's samples, ranges of a lane's samples, and ranges of heads, hidden features and words. Ranks along --dp beyond the lanes hold nothing; --tp is at most features. For fp32 and bf16", ""},
+    {"Training", "same_bits", at<&C::same_bits>(), "Give weights, losses and norms the same bits in every layout: off, or on, where sums are divided as the batch and the model suggest, or as lanes=4,leaves=2,features=2,tokens=1 says, any of them: so many ranges of the batch's samples, ranges of a lane's samples, ranges of heads, hidden features and words, and blocks of a sample's tokens. Ranks along --dp beyond the lanes hold nothing; --tp is at most features, and --cp at most tokens. For fp32 and bf16", ""},
 
     {"Layout", "dp", at<&C::dp>(), "Data-parallel ranks: each takes its part of the batch; 0: the MPI job's ranks, or else this machine's cores, divided by --pp times --cp times --tp", "", 0, 1e6},
     {"Layout", "pp", at<&C::pp>(), "Pipeline-parallel ranks: each holds some of the model's layers", "", 1, 1e6},

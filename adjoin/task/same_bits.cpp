@@ -80,6 +80,20 @@ std::shared_ptr<const FixedOrder> order_of(const Configuration& c) {
   return order;
 }
 
+std::string same_bits_text(const C& c) {
+  const std::optional<SameBits> numbers = same_bits(c);
+  if (!numbers) return "";
+  std::string text = "sums of " + numbers->to_string();
+  const auto largest_share = [](int64_t parts, int64_t ranks) {
+    return static_cast<double>((parts + ranks - 1) / ranks * ranks) / static_cast<double>(parts);
+  };
+  const double share = largest_share(numbers->lanes, c.dp) * largest_share(numbers->features, c.tp) *
+                       largest_share(numbers->tokens, c.cp);
+  if (share > 1) text += "; the busiest rank has " + fixed(share, 2) + " of an even share";
+  if (c.dp > numbers->lanes) text += ", " + counted((c.dp - numbers->lanes) * c.pp * c.cp * c.tp, "rank") + " nothing";
+  return text;
+}
+
 void check_same_bits(const C& c) {
   const std::optional<SameBits> numbers = same_bits(c);
   if (!numbers) return;

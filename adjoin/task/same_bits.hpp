@@ -21,6 +21,10 @@ std::optional<SameBits> same_bits(const Configuration& configuration);
 /// made, too: each rank gets whole parts of features.
 std::shared_ptr<const FixedOrder> order_of(const Configuration& configuration);
 
+/// What it makes of a layout: "sums of lanes=4,leaves=1,features=2; the busiest rank has 1.33 of an even share" where ranks do not
+/// divide lanes, parts or blocks, and how many ranks have no lane. "" without --same-bits.
+std::string same_bits_text(const Configuration& configuration);
+
 /// Throws: InvalidArgument for what --same-bits does not go with, by name
 void check_same_bits(const Configuration& configuration);
 

@@ -9,6 +9,7 @@
 #include "adjoin/store/messages.hpp"
 #include "adjoin/store/output_folder.hpp"
 #include "adjoin/task/grid_sizes.hpp"
+#include "adjoin/task/same_bits.hpp"
 #include "adjoin/task/traced_steps.hpp"
 #include "adjoin/train/progress.hpp"
 #include "adjoin/train/resume.hpp"
@@ -39,6 +40,7 @@ void say_plan(const Configuration& c, const Task& task) {
   if (c.max_time > 0) say("ends after " + clock_time(c.max_time) + " at the latest");
   say(counted(grid_sizes(c).ranks(), "rank") + ": " + layout_text(c) +
       (c.backend == "mpi" || (c.backend == "auto" && started_by_mpi()) ? ", MPI processes" : ", threads"));
+  if (const std::string text = same_bits_text(c); !text.empty()) say(text);
   if (c.experts.count > 1)
     say(counted(c.layers / c.experts.every, "block") + " with " + grouped(c.experts.count) + " experts, " +
         grouped(expert_options(c).top_k) + " for each token");

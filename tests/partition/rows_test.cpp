@@ -44,6 +44,28 @@ TEST(Rows, zigzag_is_equally_much_causal_work_for_all) {
   EXPECT_GT(causal_scores(ranges, 3), 5 * causal_scores(ranges, 0));
 }
 
+TEST(Rows, in_blocks_follow_one_another_block_by_block) {
+  EXPECT_EQ(Rows::in_blocks({5, 1, 2}, TokenBlocks::of(3, 2, /*causal=*/false)).to_string(),
+            "samples of [5, 1, 2] as 0:[0, 2) 1:[0, 1) 2:[0, 1) 0:[2, 4) 2:[1, 2) | 0:[4, 5)");
+  EXPECT_EQ(Rows::in_blocks({5, 2}, TokenBlocks::of(4, 2, /*causal=*/true)).to_string(),
+            "samples of [5, 2] as 0:[0, 2) 1:[0, 1) 0:[4, 5) | 0:[2, 3) 1:[1, 2) 0:[3, 4)");
+}
+
+TEST(TokenBlocks, are_held_once_and_the_first_by_the_first_worker) {
+  for (int64_t count = 1; count <= 9; ++count)
+    for (int workers = 1; workers <= count; ++workers)
+      for (const bool causal : {false, true}) {
+        const TokenBlocks blocks = TokenBlocks::of(count, workers, causal);
+        std::vector<int> times(static_cast<size_t>(count));
+        for (const auto& held : blocks.held)
+          for (const Range& range : held)
+            for (int64_t block = range.begin; block < range.end; ++block) ++times[static_cast<size_t>(block)];
+        EXPECT_EQ(times, std::vector(static_cast<size_t>(count), 1)) << count << " on " << workers;
+        EXPECT_EQ(blocks.held[0][0].begin, 0);
+        EXPECT_GT(blocks.held[0][0].size(), 0);
+      }
+}
+
 TEST(Rows, know_the_sample_and_token_of_each_row) {
   const Rows rows = Rows::of_runs({{{1, {0, 2}}, {0, {2, 3}}}, {}, {{0, {0, 2}}}}, {3, 2});
   EXPECT_EQ(rows.places(0), (std::vector<TokenPlace>{{1, 0}, {1, 1}, {0, 2}}));

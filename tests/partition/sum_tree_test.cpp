@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "adjoin/base/error.hpp"
 
@@ -45,6 +49,28 @@ TEST(SumTree, has_one_order_whoever_holds_which_parts) {
       const auto add = [](const std::string& a, const std::string& b) { return "(" + a + " + " + b + ")"; };
       EXPECT_EQ(sum_of_node<std::string>({0, parts}, there, add), written({0, parts}));
     }
+}
+
+TEST(SumTree, is_added_up_in_any_order_of_arrival) {
+  std::mt19937 random(2);
+  for (int64_t parts = 1; parts <= 17; ++parts)
+    for (int draw = 0; draw < 20; ++draw) {
+      std::vector<Range> arriving;
+      for (int64_t part = 0; part < parts; ++part) arriving.push_back({part, part + 1});
+      std::shuffle(arriving.begin(), arriving.end(), random);
+      SumArrivals<std::string> sums(SumTree{parts});
+      for (const Range& part : arriving)
+        sums.add(part, written(part),
+                 [](const std::string& a, const std::string& b) { return "(" + a + " + " + b + ")"; });
+      EXPECT_THAT(sums.nodes(), ElementsAre(std::pair(Range{0, parts}, written({0, parts}))));
+    }
+}
+
+TEST(SumTree, keeps_what_has_come_as_few_nodes) {
+  SumArrivals<int> sums(SumTree{8});
+  for (const int64_t part : {5, 0, 3, 2, 7, 4}) sums.add({part, part + 1}, static_cast<int>(part), std::plus<int>());
+  EXPECT_THAT(sums.nodes(), ElementsAre(std::pair(Range{0, 1}, 0), std::pair(Range{2, 4}, 5), std::pair(Range{4, 6}, 9),
+                                        std::pair(Range{7, 8}, 7)));
 }
 
 TEST(SumTree, adds_nothing_for_parts_that_are_absent) {

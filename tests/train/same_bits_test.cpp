@@ -185,6 +185,20 @@ TEST(SameBits, take_numbers_from_batch_and_model) {
   EXPECT_EQ(same_bits(c), std::nullopt);
 }
 
+TEST(SameBits, say_what_they_make_of_a_layout) {
+  Configuration c = odd_sizes(/*is_decoder=*/true, /*tokens=*/4);
+  EXPECT_EQ(same_bits_text(c), "sums of lanes=5,leaves=2,features=4,tokens=4");
+  c.dp = 3, c.tp = 3;  // 2 of 5 lanes, 2 of 4 parts
+  EXPECT_EQ(same_bits_text(c),
+            "sums of lanes=5,leaves=2,features=4,tokens=4; the busiest rank has 1.80 of an even share");
+  c.dp = 7, c.tp = 2, c.cp = 2;
+  EXPECT_EQ(
+      same_bits_text(c),
+      "sums of lanes=5,leaves=2,features=4,tokens=4; the busiest rank has 1.40 of an even share, 8 ranks nothing");
+  c.same_bits = "off";
+  EXPECT_EQ(same_bits_text(c), "");
+}
+
 TEST(SameBits, refuse_what_they_do_not_go_with) {
   const auto refusal_of = [](const char* field, const char* value, const char* numbers = "on") {
     Configuration c = odd_sizes(/*is_decoder=*/false);

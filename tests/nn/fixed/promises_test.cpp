@@ -1,6 +1,7 @@
 #include "adjoin/nn/fixed/promises.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 #include "adjoin/movement/fixed_order.hpp"
 #include "adjoin/nn/fixed/column_sums.hpp"
 #include "adjoin/nn/fixed/elementwise.hpp"
+#include "adjoin/nn/fixed/grouped.hpp"
 #include "adjoin/nn/fixed/layers.hpp"
 #include "adjoin/nn/fixed/product.hpp"
 #include "adjoin/nn/sequence/attention.hpp"
@@ -114,48 +116,83 @@ TEST(FixedKernels, multiply_alike_in_pieces_of_every_size) {
     }
 }
 
+/// oneDNN's and LibTorch's own code for the smallest 16-bit products differ in one of a thousand of these.
+TEST(FixedKernels, multiply_small_bfloat16_alike_in_pieces) {
+  const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(1);
+  for (int i = 0; i < 3000; ++i) {
+    const at::Tensor a = at::randn({48, 15}, generator).to(at::kBFloat16),
+                     b = at::randn({15, 48}, generator).to(at::kBFloat16);
+    ASSERT_TRUE(
+        at::equal(product(a.narrow(0, 0, 16), b.narrow(1, 0, 16)), product(a, b).narrow(0, 0, 16).narrow(1, 0, 16)))
+        << i;
+  }
+}
+
+TEST(FixedKernels, have_a_gradient_of_softmax_that_threads_do_not_change) {
+  const int threads = at::get_num_threads();
+  for (const int64_t columns : {5, 33, 40}) {
+    const at::Tensor scores = waves_of({3000, columns}).to(at::kFloat),
+                     gradient = waves_of({3000, columns}, 7).to(at::kFloat);
+    const auto on = [&](int of_threads) {
+      at::set_num_threads(of_threads);
+      const at::Tensor x = scores.clone().requires_grad_();
+      softmax_of_rows(x).backward(gradient);
+      return x.grad();
+    };
+    EXPECT_TRUE(at::equal(on(1), on(3))) << columns;
+  }
+  at::set_num_threads(threads);
+}
+
 TEST(FixedKernels, look_up_no_negative_zeros) {
   const at::Tensor table = at::full({3, 4}, -0.0);
   EXPECT_FALSE(
       look_up(std::make_shared<FixedOrder>(), table, at::full({2}, 1, at::kLong)).signbit().any().item<bool>());
 }
 
-TEST(FixedKernels, attend_alike_whatever_heads_and_samples_are_beside) {
+/// With blocks of tokens in tiles, else by whole samples.
+void expect_alike_in_heads_and_samples(int64_t blocks, int64_t heads, int64_t each, int64_t size) {
   const auto order = std::make_shared<FixedOrder>();
+  order->numbers.tokens = blocks;
   const WithOrder with_order(order);
-  const std::vector<int64_t> lengths{200, 3, 170, 29};
+  const std::vector<int64_t> lengths{200, 3, 48, 29};
   const Rows rows = Rows::balanced(lengths, 1);
-  for (const int64_t size : {6, 16}) {
-    const int64_t heads = 3;
-    const auto numbers = [&](int64_t of_heads, int64_t begin) {
-      return waves_of({rows.size(), of_heads, size}, begin).to(at::kFloat);
+  const auto numbers = [&](int64_t of_heads, int64_t begin) {
+    return waves_of({rows.size(), of_heads, size}, begin).to(at::kFloat);
+  };
+  const at::Tensor q = numbers(each * heads, 0), k = numbers(heads, 7000), v = numbers(heads, 90000),
+                   g = numbers(each * heads, 500);
+  const auto attended = [&](const Rows& some, Range of_rows, Range of_heads) {
+    const auto part = [&](const at::Tensor& x, int64_t of_each) {
+      return x.narrow(0, of_rows.begin, of_rows.size())
+          .narrow(1, of_each * of_heads.begin, of_each * of_heads.size())
+          .clone()  // other strides
+          .requires_grad_();
     };
-    const at::Tensor q = numbers(3 * heads, 0), k = numbers(heads, 7000), v = numbers(heads, 90000),
-                     g = numbers(3 * heads, 500);
-    const auto attended = [&](const Rows& some, Range of_rows, Range of_heads) {
-      const auto part = [&](const at::Tensor& x, int64_t each) {
-        return x.narrow(0, of_rows.begin, of_rows.size())
-            .narrow(1, each * of_heads.begin, each * of_heads.size())
-            .clone()  // other strides
-            .requires_grad_();
-      };
-      const std::vector<at::Tensor> inputs{part(q, 3), part(k, 1), part(v, 1)};
-      const at::Tensor y = attention(inputs[0], inputs[1], inputs[2], some, Communicator(), {.causal = true});
-      y.backward(part(g, 3).detach());
-      return std::vector{y.detach(), inputs[0].grad(), inputs[1].grad(), inputs[2].grad()};
-    };
-    const auto all = attended(rows, {0, rows.size()}, {0, heads});
-    for (int64_t sample = 0, row = 0; sample < std::ssize(lengths); ++sample) {
-      const int64_t length = lengths[static_cast<size_t>(sample)], head = sample % heads;
-      const auto alone = attended(Rows::balanced({length}, 1), {row, row + length}, {head, head + 1});
-      for (size_t i = 0; i < alone.size(); ++i) {
-        const int64_t each = i < 2 ? 3 : 1;
-        EXPECT_TRUE(at::equal(alone[i], all[i].narrow(0, row, length).narrow(1, each * head, each)))
-            << "sample " << sample << ", tensor " << i << ", heads of " << size;
-      }
-      row += length;
+    const std::vector<at::Tensor> inputs{part(q, each), part(k, 1), part(v, 1)};
+    const at::Tensor y = attention(inputs[0], inputs[1], inputs[2], some, Communicator(), {.causal = true});
+    y.backward(part(g, each).detach());
+    return std::vector{y.detach(), inputs[0].grad(), inputs[1].grad(), inputs[2].grad()};
+  };
+  const auto all = attended(rows, {0, rows.size()}, {0, heads});
+  for (int64_t sample = 0, row = 0; sample < std::ssize(lengths); ++sample) {
+    const int64_t length = lengths[static_cast<size_t>(sample)], head = sample % heads;
+    const auto alone = attended(Rows::balanced({length}, 1), {row, row + length}, {head, head + 1});
+    for (size_t i = 0; i < alone.size(); ++i) {
+      const int64_t of_each = i < 2 ? each : 1;
+      EXPECT_TRUE(at::equal(alone[i], all[i].narrow(0, row, length).narrow(1, of_each * head, of_each)))
+          << "sample " << sample << ", tensor " << i << ", heads of " << size << ", blocks " << blocks;
     }
+    row += length;
   }
+}
+
+TEST(FixedKernels, attend_alike_whatever_heads_and_samples_are_beside) {
+  for (const int64_t blocks : {1, 3})
+    for (const int64_t size : {6, 10, 16}) {
+      expect_alike_in_heads_and_samples(blocks, /*heads=*/3, /*each=*/3, size);
+      expect_alike_in_heads_and_samples(blocks, /*heads=*/5, /*each=*/1, size);
+    }
 }
 
 TEST(FixedKernels, refuse_types_in_which_there_are_no_fixed_products) {
