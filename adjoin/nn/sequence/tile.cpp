@@ -3,7 +3,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
-#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/logaddexp.h>
@@ -151,6 +150,14 @@ PartialAttention uninitialised_partial(const at::Tensor& q) {
   return {at::empty(q.sizes(), options), at::empty({q.size(0), q.size(1)}, options)};
 }
 
+void set_unknown(const PartialAttention& partial, const TileInputs& x) {
+  const bool keys_are_numbers = x.k.isfinite().all().item<bool>();
+  const at::Tensor unknown =
+      keys_are_numbers ? x.q.isfinite().all(-1).logical_not() : at::ones_like(partial.log_sum, at::kBool);
+  partial.log_sum.masked_fill_(unknown, std::numeric_limits<double>::quiet_NaN());
+  partial.out.masked_fill_(unknown.unsqueeze(-1), std::numeric_limits<double>::quiet_NaN());
+}
+
 namespace {
 
 // LibTorch's fused kernel, in float32 or float64. For 16-bit numbers it would take half as long again, as it widens each block
@@ -176,69 +183,29 @@ struct FusedArguments {
   bool causal;
 };
 
-int64_t missing(int64_t size) {
-  return (kPaddedTo - size % kPaddedTo) % kPaddedTo;
-}
-/// In a fixed order [*, n, size] with zeros after the rows and features, each head's rows next to one another in memory, on which the
-/// kernel's bits depend too.
-at::Tensor padded(const at::Tensor& x, const AttentionOptions& options) {
-  if (!options.in_order()) return x;
-  return at::constant_pad_nd(x, {0, missing(x.size(-1)), 0, missing(x.size(-2))}).contiguous();
-}
-/// The logarithms [*, n] of padded rows.
-at::Tensor padded_logarithms(const at::Tensor& x, const AttentionOptions& options) {
-  return options.in_order() ? at::constant_pad_nd(x, {0, missing(x.size(-1))}) : x;
-}
-/// The first rows and features of what was padded.
-at::Tensor unpadded(const at::Tensor& x, int64_t rows, int64_t size) {
-  return x.narrow(-2, 0, rows).narrow(-1, 0, size);
-}
-
 FusedArguments fused_arguments(const TileInputs& x, const Tile& tile, const AttentionOptions& options) {
   const int64_t h = x.k.size(1), batch = x.q.size(1) / h;
   const auto shared = [&](const at::Tensor& t) {
-    const at::Tensor of_heads = padded(t.to(partial_type(t)).transpose(0, 1), options);
-    return of_heads.unsqueeze(0).expand({batch, h, of_heads.size(1), of_heads.size(2)});
+    return t.to(partial_type(t)).transpose(0, 1).unsqueeze(0).expand({batch, h, t.size(0), t.size(2)});
   };
-  FusedArguments a{padded(batched(x.q.to(partial_type(x.q)), h), options),
-                   shared(x.k),
-                   shared(x.v),
-                   at::Tensor(),
-                   {},
-                   tile.diagonal};
-  const bool hides_padding = !a.causal && a.k.size(2) > tile.keys.size();  // else it is later than any query
+  FusedArguments a{batched(x.q.to(partial_type(x.q)), h), shared(x.k), shared(x.v), at::Tensor(), {}, tile.diagonal};
   // The kernel hides later keys before it scales, so a scale that is not positive would turn -infinity around.
-  if (!options.mask && !hides_padding && !(a.causal && *options.scale <= 0)) return a;
+  if (!options.mask && !(a.causal && *options.scale <= 0)) return a;
   a.hidden = hidden_in(tile, options);
   a.causal = false;
-  if (!a.hidden.defined() && !hides_padding) return a;
-  at::Tensor mask = at::zeros({a.q.size(2), a.k.size(2)}, a.q.options());
-  if (a.hidden.defined())
-    mask.narrow(0, 0, tile.queries.size()).narrow(1, 0, tile.keys.size()).masked_fill_(a.hidden, -kInfinity);
-  a.mask = mask;
-  mask.narrow(1, tile.keys.size(), a.k.size(2) - tile.keys.size()).fill_(-kInfinity);
+  if (a.hidden.defined()) a.mask = at::zeros(a.hidden.sizes(), a.q.options()).masked_fill_(a.hidden, -kInfinity);
   return a;
-}
-
-/// Sets NaN for queries that are NaN, or for all queries if a key is NaN.
-void set_unknown(const PartialAttention& partial, const TileInputs& x) {
-  const bool keys_are_numbers = x.k.isfinite().all().item<bool>();
-  const at::Tensor unknown =
-      keys_are_numbers ? x.q.isfinite().all(-1).logical_not() : at::ones_like(partial.log_sum, at::kBool);
-  partial.log_sum.masked_fill_(unknown, std::numeric_limits<double>::quiet_NaN());
-  partial.out.masked_fill_(unknown.unsqueeze(-1), std::numeric_limits<double>::quiet_NaN());
 }
 
 PartialAttention attend_fused(const TileInputs& x, const Tile& tile, const AttentionOptions& options) {
   const FusedArguments a = fused_arguments(x, tile, options);
   const auto [out, log_sum] = at::_scaled_dot_product_flash_attention_for_cpu(a.q, a.k, a.v, /*dropout_p=*/0.0,
                                                                               a.causal, a.mask, options.scale);
-  const int64_t rows = tile.queries.size();
-  PartialAttention partial{unbatched(unpadded(out, rows, x.v.size(2))), unbatched(log_sum.narrow(2, 0, rows))};
+  PartialAttention partial{unbatched(out), unbatched(log_sum)};
   if (a.hidden.defined()) {
-    const at::Tensor unseeing = a.hidden.all(-1).unsqueeze(-1);
-    partial.log_sum = partial.log_sum.masked_fill(unseeing, -kInfinity);
-    partial.out = partial.out.masked_fill(unseeing.unsqueeze(-1), 0);
+    const at::Tensor rows = a.hidden.all(-1).unsqueeze(-1);
+    partial.log_sum = partial.log_sum.masked_fill(rows, -kInfinity);
+    partial.out = partial.out.masked_fill(rows.unsqueeze(-1), 0);
   }
   if (!x.finite) set_unknown(partial, x);
   return partial;
@@ -248,14 +215,12 @@ TileInputs attend_fused_backward(const TileInputs& x, const TileResults& y, cons
                                  const AttentionOptions& options) {
   const FusedArguments a = fused_arguments(x, tile, options);
   const int64_t h = x.k.size(1);
-  const auto precise = [&](const at::Tensor& t) { return padded(batched(t.to(a.q.scalar_type()), h), options); };
+  const auto precise = [&](const at::Tensor& t) { return batched(t.to(a.q.scalar_type()), h); };
   const auto [q, k, v] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-      precise(y.gradient), a.q, a.k, a.v, precise(y.out), padded_logarithms(batched(y.log_sum, h), options),
-      /*dropout_p=*/0.0, a.causal, a.mask, options.scale);
-  const auto of_shared = [&](const at::Tensor& of_heads, const at::Tensor& t) {
-    return sum_of_shared(unpadded(of_heads, t.size(0), t.size(2)), 0, options.in_order()).transpose(0, 1);
-  };
-  return {unbatched(unpadded(q, tile.queries.size(), x.q.size(2))), of_shared(k, x.k), of_shared(v, x.v)};
+      precise(y.gradient), a.q, a.k, a.v, precise(y.out), batched(y.log_sum, h), /*dropout_p=*/0.0, a.causal, a.mask,
+      options.scale);
+  const auto of_shared = [&](const at::Tensor& t) { return sum_of_shared(t, 0, options.in_order()).transpose(0, 1); };
+  return {unbatched(q), of_shared(k), of_shared(v)};
 }
 
 }  // namespace

@@ -70,6 +70,9 @@ struct TileInputs {
 /// Attention to a tile's keys. `options.scale` must have a value.
 PartialAttention attend(const TileInputs& x, const Tile& tile, const AttentionOptions& options);
 
+/// Sets NaN for queries that are NaN, or for all queries if a key is NaN.
+void set_unknown(const PartialAttention& partial, const TileInputs& x);
+
 /// The result of all tiles of these queries, and the result's gradient.
 struct TileResults {
   at::Tensor out, log_sum;  ///< as in a PartialAttention, but out has q's type, and log_sum is 0 where all is hidden
