@@ -474,9 +474,14 @@ class Files(unittest.TestCase):
 
     def test_that_cannot_be_written_or_read_are_told_on_all_ranks(self):
         def try_files(world, rank):
-            network = Network(blocks_of(world, (4,), (2 * rank,), (2,)), {"inputs": 1, "layers": [{"type": "conv", "out": 1}]}, optimizer={})
+            blocks, layer = blocks_of(world, (4,), (2 * rank,), (2,)), {"type": "conv", "out": 1}
+            network = Network(blocks, {"inputs": 1, "layers": [layer]}, optimizer={})
+            Network(blocks, {"inputs": 1, "layers": [dict(layer, kernel=5)]}, optimizer={}).save(Path(folder) / "other")
+            Network(blocks, {"inputs": 1, "layers": [layer]}).save(Path(folder) / "weights")
+            network.load(Path(folder) / "weights", weights_only=True)
             told = []
-            for action in (lambda: network.save("/proc/none/x"), lambda: network.load("/proc/none/x"), lambda: network.load(__file__)):
+            for action in (lambda: network.save("/proc/none/x"), lambda: network.load("/proc/none/x"), lambda: network.load(__file__),
+                           lambda: network.load(Path(folder) / "other"), lambda: network.load(Path(folder) / "weights")):
                 with self.assertRaises(Failure) as caught:
                     action()
                 told.append(str(caught.exception))
@@ -484,8 +489,11 @@ class Files(unittest.TestCase):
             network.infer([np.ones(2)], [y])
             return told
 
-        first, second = run_threads(2, try_files)
+        with tempfile.TemporaryDirectory() as folder:
+            first, second = run_threads(2, try_files)
         self.assertEqual(first, second)
+        self.assertEqual(len(set(first)), 5)
+        self.assertTrue(all("0.weight" in text or "steps" in text or "first" in text for text in first[3:]), first)
 
 
 class Misuse(unittest.TestCase):
@@ -495,6 +503,8 @@ class Misuse(unittest.TestCase):
         return caught.exception
 
     def test_of_one_rank_is_told_on_all_and_the_next_calls_work(self):
+        handles = {}
+
         def misuse(world, rank):
             blocks = blocks_of(world, (4,), (2 * rank,), (2,))
             network = Network(blocks, {"inputs": 1, "layers": [{"type": "conv", "out": 1}]}, optimizer={})
@@ -513,6 +523,10 @@ class Misuse(unittest.TestCase):
             backward(handle)
             told.append(self.failure(lambda: network.step() if rank == 0 else loss(handle, [good])))
             told.append(self.failure(lambda: (none if rank == 1 else network).step()))
+            handles[rank] = network.handle.value
+            network.infer([good], [y])  # so that both handles are there
+            none.handle = c.c_uint64(handles[0])
+            told.append(self.failure(lambda: none.step()))
             network.infer([good], [y])
             return [(str(error), error.code, error.rank) for error in told], y
 
@@ -526,7 +540,8 @@ class Misuse(unittest.TestCase):
             "rank 1: loss: expected mse, mae or huber, got 'rms'",
             "rank 1: expected a pass, got a handle that was freed or never given",
             "rank 1: expected a pass, got no handle (0)",
-            "rank 1: expected a network, got a handle that was freed or never given"])
+            "rank 1: expected a network, got a handle that was freed or never given",
+            "rank 1: calls on a world, and on what is made on it, come from the thread that made it"])
         self.assertTrue(all(code == INVALID and rank == 1 for _, code, rank in first))
 
     def test_ends_the_world_of_all_where_a_rank_gives_up(self):
