@@ -138,7 +138,7 @@ class OneNetwork(unittest.TestCase):
             optimizer = draw.choice([{"rule": "sgd", "rate": 0.05, "clip": 0.5}, {"rate": 0.01, "decay": 0.1, "warmup": 2}])
             with self.subTest(seed=seed):
                 self.expect_same(shape, parts, int(np.prod(parts)) + draw.choice([0, 0, 1]), random_network(draw, dims), optimizer, draw,
-                                 loss_kind=draw.choice(["mse", "mae", "huber"]))
+                                 loss_kind=draw.choice(["mse", "mae", "huber"]), steps=20 if seed in (0, 3, 7) else 3)
 
     def test_is_one_ranks_where_blocks_have_one_cell_and_kernels_are_wider(self):
         description = {"inputs": 2, "layers": [{"type": "conv", "out": 3, "kernel": 5}, "tanh", {"type": "conv", "out": 2, "padding": "periodic", "kernel": 3}]}
