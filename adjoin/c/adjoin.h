@@ -28,7 +28,7 @@ extern "C" {
 enum {
   ADJOIN_OK = 0,
   ADJOIN_INVALID = 1,       /* the caller's mistake; nothing has happened */
-  ADJOIN_COMMUNICATION = 2, /* the world has ended: each later call on it returns this, with the same text */
+  ADJOIN_COMMUNICATION = 2, /* the world has ended: each later call on it returns this, with the same text, but for those that free */
   ADJOIN_IO = 3,            /* a disk or file */
   ADJOIN_NO_MEMORY = 4,
   ADJOIN_INTERNAL = 5,

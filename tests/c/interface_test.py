@@ -566,6 +566,8 @@ class Misuse(unittest.TestCase):
         for given, text in cases:
             for told in run_threads(2, lambda world, rank: str(self.failure(lambda: blocks_of(world, (6,), given[rank][:1], given[rank][1:])))):
                 self.assertEqual(told, text)
+        for told in run_threads(2, lambda world, rank: str(self.failure(lambda: blocks_of(world, (6 - 4 * rank,), (3 * rank,), (3,))))):
+            self.assertEqual(told, "blocks: rank 1 gives the domain [2], rank 0 another")
         pinwheel = [((0, 0), (1, 2)), ((0, 2), (2, 1)), ((2, 1), (1, 2)), ((1, 0), (2, 1)), ((1, 1), (1, 1))]
         told = run_threads(5, lambda world, rank: str(self.failure(lambda: blocks_of(world, (3, 3), *pinwheel[rank]))))
         self.assertEqual(set(told), {"blocks: they are no Cartesian arrangement; the first that does not fit is rank 0's block [0, 1) x [0, 2)"})
@@ -721,7 +723,7 @@ class Misuse(unittest.TestCase):
         return results
 
     def test_at_random_never_crashes_and_is_told_on_all_ranks_alike(self):
-        calls, world = int(os.environ.get("ADJOIN_TEST_MISUSES", "3000")), c.c_uint64()
+        calls, world = int(os.environ.get("ADJOIN_TEST_MISUSES", "1000")), c.c_uint64()
         check(LIBRARY.adjoin_world_alone(None, c.byref(world)))
         alone = self.misuse(world, -1, calls // 2)
         check(LIBRARY.adjoin_world_destroy(c.byref(world)))
