@@ -12,7 +12,7 @@ module adjoin
   public :: adjoin_start, adjoin_rank, adjoin_counts, adjoin_blocks_of, adjoin_network_of, adjoin_optimizer, adjoin_infer, &
             adjoin_forward, adjoin_loss, adjoin_backward, adjoin_step, adjoin_zero_gradients, adjoin_save, adjoin_load, &
             adjoin_parameters, adjoin_parameter, adjoin_read, adjoin_write, adjoin_free, adjoin_points_of, adjoin_observe, &
-            adjoin_samples_of, adjoin_add, adjoin_draw
+            adjoin_samples_of, adjoin_add, adjoin_draw, adjoin_split
   integer, parameter, public :: adjoin_invalid = 1, adjoin_communication = 2, adjoin_io = 3, adjoin_no_memory = 4, &
                                 adjoin_internal = 5, adjoin_unsupported = 6
   integer, parameter, public :: adjoin_weight = 0, adjoin_gradient = 1
@@ -81,6 +81,10 @@ module adjoin
     end function
     function c_world_alone(options, world) bind(c, name="adjoin_world_alone") result(code)
       import; type(world_options) :: options; integer(c_int64_t) :: world; integer(c_int) :: code
+    end function
+    function c_world_split(world, color, key, part) bind(c, name="adjoin_world_split") result(code)
+      import; integer(c_int64_t), value :: world; integer(c_int32_t), value :: color, key; integer(c_int64_t) :: part
+      integer(c_int) :: code
     end function
     function c_world_rank(world, rank, ranks) bind(c, name="adjoin_world_rank") result(code)
       import; integer(c_int64_t), value :: world; integer(c_int32_t) :: rank, ranks; integer(c_int) :: code
@@ -373,6 +377,20 @@ contains
     else
       call tell(c_world_alone(options, world%handle), stat, errmsg)
     end if
+  end subroutine
+
+  ! A part of a world, of the ranks with one color, in the order of their keys; below 0: of none.
+  subroutine adjoin_split(part, world, color, key, stat, errmsg)
+    type(adjoin_world), intent(out) :: part
+    type(adjoin_world), intent(in) :: world
+    integer, intent(in) :: color
+    integer, intent(in), optional :: key
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int32_t) :: place
+    place = 0
+    if (present(key)) place = int(key, c_int32_t)
+    call tell(c_world_split(world%handle, int(color, c_int32_t), place, part%handle), stat, errmsg)
   end subroutine
 
   ! The rank of the caller in its world, from 0 as in MPI, and the number of ranks.

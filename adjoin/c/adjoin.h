@@ -28,7 +28,7 @@ extern "C" {
 enum {
   ADJOIN_OK = 0,
   ADJOIN_INVALID = 1,       /* the caller's mistake; nothing has happened */
-  ADJOIN_COMMUNICATION = 2, /* the world has ended: each later call on it returns this, with the same text */
+  ADJOIN_COMMUNICATION = 2, /* the world has ended: each later call on it returns this, with the same text, but for those that free */
   ADJOIN_IO = 3,            /* a disk or file */
   ADJOIN_NO_MEMORY = 4,
   ADJOIN_INTERNAL = 5,
@@ -88,6 +88,9 @@ ADJOIN_API int adjoin_world_alone(const adjoin_world_options *options, adjoin_wo
 /* Calls `rank(world, user)` on so many threads, each of which is a rank, and returns when all have returned. A result other than 0 ends
  * the others' calls. The worlds are freed here. */
 ADJOIN_API int adjoin_run_threads(int32_t ranks, int (*rank)(adjoin_world world, void *user), void *user);
+/* A part of a world, in which ranks with one color are together, ordered by `key` and then by their rank; a color below 0: in none, which
+ * gives a handle of 0. It is a world itself, with its own blocks and networks; counts are the whole world's. Called by all. */
+ADJOIN_API int adjoin_world_split(adjoin_world world, int32_t color, int32_t key, adjoin_world *part);
 /* The caller's rank and the number of ranks; each may be null. */
 ADJOIN_API int adjoin_world_rank(adjoin_world world, int32_t *rank, int32_t *size);
 /* What this rank has sent since the world was made, or since the last call: messages and collectives, and their bytes. */

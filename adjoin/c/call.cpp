@@ -18,7 +18,7 @@ namespace {
 
 thread_local std::string last_text;
 thread_local int last_rank = -1;
-thread_local std::weak_ptr<World> latest;
+thread_local std::weak_ptr<World> whole, used;
 
 struct Listener {
   std::mutex mutex;
@@ -58,7 +58,7 @@ class Guest {
 };
 
 int threads_of_world() {
-  const std::shared_ptr<World> world = latest.lock();
+  const std::shared_ptr<World> world = latest_world();
   return world ? world->threads : 0;
 }
 
@@ -130,15 +130,17 @@ void tell(const std::string& message) {
 }
 
 std::shared_ptr<World> latest_world() {
-  return latest.lock();
+  const std::shared_ptr<World> world = used.lock();
+  return world ? world : whole.lock();
 }
 
 void check_has_no_world() {
-  require(latest.expired(), "this thread has a world already: end it first, as a thread has one at a time");
+  require(whole.expired(), "this thread has a world already: end it first, as a thread has one at a time");
 }
 
 void set_latest_world(const std::shared_ptr<World>& world) {
-  latest = world;
+  used = world;
+  if (!world->whole) whole = world;
 }
 
 void settle(World& world, const std::string& function, const std::string& same, const std::optional<Failure>& mine,

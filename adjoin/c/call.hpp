@@ -27,8 +27,8 @@ int guarded(const std::function<void()>& work) noexcept;
 /// Sends a message to the program's callback.
 void tell(const std::string& message);
 
-/// That which this thread made last and which lives; nullptr for none. A thread has one world, so that it is known where a handle is
-/// wrong.
+/// The world, or the part of one, that this thread used last; nullptr for none. A thread has one world, so that it is known where a
+/// handle is wrong.
 std::shared_ptr<World> latest_world();
 /// Throws: InvalidArgument where one lives
 void check_has_no_world();
@@ -54,25 +54,6 @@ class Same {
   std::string text;
 };
 
-/// What is known of a call before anything is sent: `local` checks arguments, reads arrays, and may fail on one rank alone. Returns its
-/// result. The world is that which this thread made last, as a thread has one.
-template <class Local>
-auto agreed(const char* function, const Local& local) {
-  std::optional<decltype(local(std::declval<Same&>()))> result;
-  std::optional<Failure> failure;
-  Same same;
-  try {
-    result.emplace(local(same));
-  } catch (...) {
-    failure = failure_of(std::current_exception());
-    same.text.clear();
-  }
-  const std::shared_ptr<World> world = latest_world();
-  if (world) settle(*world, function, same.text, failure);
-  if (failure) throw Failure(*failure);
-  return std::move(*result);
-}
-
 /// Work in which ranks wait for each other. An error that one rank has alone, such as a lack of memory, ends the world.
 template <class Work>
 auto together(World& world, const Work& work) {
@@ -94,6 +75,27 @@ template <class What>
 std::shared_ptr<What> object(adjoin_handle handle) {
   std::shared_ptr<What> what = Handles::all().get<What>(handle);
   check_thread(world_of(*what));
+  set_latest_world(world_of(*what).shared_from_this());
+  return what;
+}
+
+/// The object of a handle, when all ranks know what is known of a call before anything else is sent: `local(object, same)` checks
+/// arguments, reads arrays, and may fail on one rank alone. Where the handle is wrong, the ranks of the world that this thread used
+/// last are told. `sums` as in `settle`.
+template <class What, class Local>
+std::shared_ptr<What> agreed(const char* function, adjoin_handle handle, const Local& local,
+                             std::span<double> sums = {}) {
+  std::shared_ptr<What> what;
+  std::optional<Failure> failure;
+  Same same;
+  try {
+    what = object<What>(handle);
+    local(*what, same);
+  } catch (...) {
+    failure = failure_of(std::current_exception());
+  }
+  if (const std::shared_ptr<World> world = latest_world()) settle(*world, function, same.text, failure, sums);
+  if (failure) throw Failure(*failure);
   return what;
 }
 }  // namespace adjoin::c

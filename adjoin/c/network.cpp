@@ -32,9 +32,9 @@ int64_t elements(const nn::Parameter& parameter) {
 /// The network and one of its tensors, of which `count` numbers are wanted. All ranks ask for the same.
 std::pair<std::shared_ptr<Network>, nn::Parameter> wanted(const char* function, adjoin_network network, int32_t index,
                                                           int32_t what, const double* numbers, int64_t count) {
-  return agreed(function, [&](Same& same) {
-    const auto of = object<Network>(network);
-    nn::Parameter piece = parameter(*of, index);
+  std::optional<nn::Parameter> found;
+  const auto of = agreed<Network>(function, network, [&](Network& net, Same& same) {
+    const nn::Parameter piece = parameter(net, index);
     require(what == ADJOIN_WEIGHT || what == ADJOIN_GRADIENT,
             [&] { return "what: expected 0 or 1, got " + std::to_string(what); });
     require(what == ADJOIN_WEIGHT || !piece.is_buffer,
@@ -44,8 +44,9 @@ std::pair<std::shared_ptr<Network>, nn::Parameter> wanted(const char* function, 
              std::to_string(count) + (numbers ? "" : " at null");
     });
     same << index << what;
-    return std::pair(of, std::move(piece));
+    found = piece;
   });
+  return {of, std::move(*found)};
 }
 
 /// Whether this rank is the first along all axes of a kind: of ranks with equal pieces one, of ranks with summands one.
@@ -74,11 +75,9 @@ extern "C" {
 int adjoin_network_create(adjoin_blocks blocks, const char* json, int32_t type, uint64_t seed,
                           adjoin_network* network) {
   return guarded([&] {
-    const auto of = agreed("adjoin_network_create", [&](Same& same) {
-      const auto found = object<c::Blocks>(blocks);
+    const auto of = agreed<c::Blocks>("adjoin_network_create", blocks, [&](c::Blocks&, Same& same) {
       require(network != nullptr, "network: expected a place for the handle, got null");
       same << text_of("json", json) << c10::toString(type_of("", type)) << seed;
-      return found;
     });
     together(world_of(*of), [&] {
       auto net = std::make_shared<insitu::Network>(of->blocks, json, type_of("", type), seed);
@@ -158,10 +157,8 @@ int adjoin_network_write(adjoin_network network, int32_t index, int32_t what, co
 
 int adjoin_network_optimizer(adjoin_network network, const char* json) {
   return guarded([&] {
-    const auto of = agreed("adjoin_network_optimizer", [&](Same& same) {
-      same << text_of("json", json);
-      return object<c::Network>(network);
-    });
+    const auto of = agreed<c::Network>("adjoin_network_optimizer", network,
+                                       [&](c::Network&, Same& same) { same << text_of("json", json); });
     together(world_of(*of), [&] {
       of->training.reset();
       of->training.emplace(*of->net, json);
@@ -171,11 +168,9 @@ int adjoin_network_optimizer(adjoin_network network, const char* json) {
 
 int adjoin_step(adjoin_network network, double rate, double* norm, int32_t* skipped) {
   return guarded([&] {
-    const auto of = agreed("adjoin_step", [&](Same& same) {
-      const auto found = object<c::Network>(network);
-      require(found->training.has_value(), "step: expected adjoin_network_optimizer before it");
+    const auto of = agreed<c::Network>("adjoin_step", network, [&](c::Network& net, Same& same) {
+      require(net.training.has_value(), "step: expected adjoin_network_optimizer before it");
       same << rate;
-      return found;
     });
     together(world_of(*of), [&] {
       const parallel::Update update = of->training->step(rate < 0 ? std::nullopt : std::optional(rate));
@@ -191,10 +186,8 @@ int adjoin_zero_gradients(adjoin_network network) {
 
 int adjoin_network_save(adjoin_network network, const char* path) {
   return guarded([&] {
-    const auto of = agreed("adjoin_network_save", [&](Same& same) {
-      same << text_of("path", path);
-      return object<c::Network>(network);
-    });
+    const auto of = agreed<c::Network>("adjoin_network_save", network,
+                                       [&](c::Network&, Same& same) { same << text_of("path", path); });
     together(world_of(*of), [&] {
       std::optional<Failure> failure;
       try {
@@ -209,10 +202,8 @@ int adjoin_network_save(adjoin_network network, const char* path) {
 
 int adjoin_network_load(adjoin_network network, const char* path, int32_t weights_only) {
   return guarded([&] {
-    const auto of = agreed("adjoin_network_load", [&](Same& same) {
-      same << text_of("path", path) << weights_only;
-      return object<c::Network>(network);
-    });
+    const auto of = agreed<c::Network>("adjoin_network_load", network,
+                                       [&](c::Network&, Same& same) { same << text_of("path", path) << weights_only; });
     together(world_of(*of),
              [&] { insitu::load(path, *of->net, of->training && weights_only == 0 ? &*of->training : nullptr); });
   });

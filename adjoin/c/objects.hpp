@@ -24,7 +24,8 @@ class Counter final : public Observer {
   int64_t messages = 0, bytes = 0, collectives = 0, collective_bytes = 0;
 };
 
-struct World {
+struct World : std::enable_shared_from_this<World> {
+  std::shared_ptr<World> whole;         // of which it is a part; outlives it
   std::unique_ptr<MpiSession> session;  // of MPI's; outlives the group
   std::shared_ptr<Counter> counter = std::make_shared<Counter>();
   Communicator group;

@@ -1,5 +1,7 @@
 #include <ATen/ATen.h>
 
+#include <array>
+
 #include "adjoin/c/arrays.hpp"
 #include "adjoin/c/call.hpp"
 #include "adjoin/insitu/normaliser.hpp"
@@ -13,26 +15,24 @@ Expected expected(const char* name, const Network& network, const Layout& layout
 }
 
 struct Input {
-  std::shared_ptr<Network> network;
   at::Tensor piece;
   int64_t batch = 1;
 };
 
 /// What forward and infer read and check on each rank before anything is sent.
-Input input_of(Same& same, adjoin_network handle, int32_t inputs, const adjoin_array* in, int32_t outputs,
+Input input_of(Same& same, const Network& network, int32_t inputs, const adjoin_array* in, int32_t outputs,
                const adjoin_array* out) {
-  const auto network = object<Network>(handle);
-  const insitu::Network& net = *network->net;
+  const insitu::Network& net = *network.net;
   const Layout from = net.input_layout(1), to = net.output_layout(1);
   const auto arrays = span_of("inputs", inputs, in), results = span_of("outputs", outputs, out);
-  const Expected wanted = expected("inputs", *network, from, net.inputs());
+  const Expected wanted = expected("inputs", network, from, net.inputs());
   const int64_t batch = batch_of(wanted, arrays);
   if (outputs > 0) {
-    const int64_t other = batch_of(expected("outputs", *network, to, net.outputs()), results);
+    const int64_t other = batch_of(expected("outputs", network, to, net.outputs()), results);
     require(other == batch, "outputs: expected as many samples as the inputs have");
   }
   same << batch << (outputs > 0);
-  return {network, read(wanted, arrays, net.type()), batch};
+  return {read(wanted, arrays, net.type()), batch};
 }
 
 void write_output(const Network& network, const at::Tensor& piece, int32_t outputs, const adjoin_array* out) {
@@ -61,18 +61,26 @@ at::Tensor weights_of(const Pass& pass, const adjoin_array* array) {
   return read(wanted, {array, 1}, pass.network->net->type());
 }
 
-/// Adds up a loss over ranks and sets it, or tells all what failed on one.
-void settle_loss(const char* function, const Same& same, const std::optional<Failure>& failure, Pass* pass,
-                 const std::optional<insitu::Pass::Sums>& mine, double* value) {
-  double sums[] = {mine ? mine->of_differences.item<double>() : 0, mine ? mine->of_weights : 0};
-  if (const auto world = latest_world())
-    settle(*world, function, same.text, failure, sums);
-  else if (failure)
-    throw Failure(*failure);
-  require(sums[1] > 0,
-          [&] { return "weights: expected a sum above 0 over all ranks, got " + std::to_string(sums[1]); });
-  pass->pass.set_loss(*mine, sums[1]);
-  if (value) *value = sums[0] / sums[1];
+/// A loss of this rank, and the sums that all ranks add up.
+struct PartOfLoss {
+  insitu::Pass::Sums mine;
+  std::array<double, 2> sums{};
+
+  void set(insitu::Pass::Sums of_rank) {
+    mine = std::move(of_rank);
+    sums = {mine.of_differences.item<double>(), mine.of_weights};
+  }
+  void give_to(Pass& pass, double* value) const {
+    require(sums[1] > 0,
+            [&] { return "weights: expected a sum above 0 over all ranks, got " + std::to_string(sums[1]); });
+    pass.pass.set_loss(mine, sums[1]);
+    if (value) *value = sums[0] / sums[1];
+  }
+};
+
+insitu::Loss loss_of(const char* kind, double delta) {
+  require(kind != nullptr, "kind: expected a word, got null");
+  return insitu::Loss::named(kind, delta == 0 ? 1 : delta);
 }
 
 /// A pass that trains.
@@ -94,11 +102,13 @@ extern "C" {
 int adjoin_infer(adjoin_network network, int32_t inputs, const adjoin_array* in, int32_t outputs,
                  const adjoin_array* out) {
   return guarded([&] {
-    const Input input =
-        agreed("adjoin_infer", [&](Same& same) { return input_of(same, network, inputs, in, outputs, out); });
-    together(world_of(*input.network), [&] {
-      const insitu::Pass pass(*input.network->net, input.piece, input.batch, {.trains = false, .records = false});
-      write_output(*input.network, pass.output(), outputs, out);
+    Input input;
+    const auto of = agreed<c::Network>("adjoin_infer", network, [&](c::Network& net, Same& same) {
+      input = input_of(same, net, inputs, in, outputs, out);
+    });
+    together(world_of(*of), [&] {
+      const insitu::Pass pass(*of->net, input.piece, input.batch, {.trains = false, .records = false});
+      write_output(*of, pass.output(), outputs, out);
     });
   });
 }
@@ -106,15 +116,15 @@ int adjoin_infer(adjoin_network network, int32_t inputs, const adjoin_array* in,
 int adjoin_forward(adjoin_network network, int32_t inputs, const adjoin_array* in, int32_t outputs,
                    const adjoin_array* out, int32_t input_gradients, adjoin_pass* pass) {
   return guarded([&] {
-    const Input input = agreed("adjoin_forward", [&](Same& same) {
+    Input input;
+    const auto of = agreed<c::Network>("adjoin_forward", network, [&](c::Network& net, Same& same) {
       require(pass != nullptr, "pass: expected a place for the handle, got null");
       same << input_gradients;
-      return input_of(same, network, inputs, in, outputs, out);
+      input = input_of(same, net, inputs, in, outputs, out);
     });
-    c::Network& of = *input.network;
-    together(world_of(of), [&] {
-      auto made = pass_of(input.network, input.piece, input.batch, input_gradients != 0);
-      write_output(of, made->pass.output(), outputs, out);
+    together(world_of(*of), [&] {
+      auto made = pass_of(of, input.piece, input.batch, input_gradients != 0);
+      write_output(*of, made->pass.output(), outputs, out);
       *pass = Handles::all().add(std::move(made));
     });
   });
@@ -123,21 +133,15 @@ int adjoin_forward(adjoin_network network, int32_t inputs, const adjoin_array* i
 int adjoin_loss(adjoin_pass pass, const char* kind, double delta, int32_t targets, const adjoin_array* target,
                 const adjoin_array* weights, double* value) {
   return guarded([&] {
-    std::shared_ptr<c::Pass> of;
-    std::optional<insitu::Pass::Sums> mine;
-    std::optional<Failure> failure;
-    Same same;
-    try {
-      of = object<c::Pass>(pass);
-      require(kind != nullptr, "kind: expected a word, got null");
-      const insitu::Loss loss = insitu::Loss::named(kind, delta == 0 ? 1 : delta);
-      mine = of->pass.sums(loss, like_output(*of->network, of->pass.batch(), "targets", targets, target),
-                           weights_of(*of, weights));
+    PartOfLoss part;
+    const auto local = [&](c::Pass& of, Same& same) {
+      const insitu::Loss loss = loss_of(kind, delta);
       same << kind << delta << (weights != nullptr);
-    } catch (...) {
-      failure = failure_of(std::current_exception());
-    }
-    settle_loss("adjoin_loss", same, failure, of.get(), mine, value);
+      part.set(of.pass.sums(loss, like_output(*of.network, of.pass.batch(), "targets", targets, target),
+                            weights_of(of, weights)));
+    };
+    const auto of = agreed<c::Pass>("adjoin_loss", pass, local, part.sums);
+    part.give_to(*of, value);
   });
 }
 
@@ -145,22 +149,19 @@ int adjoin_backward(adjoin_pass* pass, int32_t outputs, const adjoin_array* out_
                     const adjoin_array* in_gradients) {
   return guarded([&] {
     std::optional<at::Tensor> gradient;
-    const auto local = [&](Same& same) {
-      require(pass != nullptr, "pass: expected a handle, got null");
-      const auto of = object<c::Pass>(*pass);
+    const auto local = [&](c::Pass& of, Same& same) {
       if (outputs != 0)
-        gradient = like_output(*of->network, of->pass.batch(), "output gradients", outputs, out_gradients);
+        gradient = like_output(*of.network, of.pass.batch(), "output gradients", outputs, out_gradients);
       if (inputs != 0) {
-        const Layout layout = of->network->net->input_layout(1);
-        const Expected wanted = expected("input gradients", *of->network, layout, of->network->net->inputs());
-        require(batch_of(wanted, span_of("input gradients", inputs, in_gradients)) == of->pass.batch(),
+        const Layout layout = of.network->net->input_layout(1);
+        const Expected wanted = expected("input gradients", *of.network, layout, of.network->net->inputs());
+        require(batch_of(wanted, span_of("input gradients", inputs, in_gradients)) == of.pass.batch(),
                 "input gradients: expected as many samples as the pass has");
       }
-      of->pass.check_backward(gradient.has_value());
+      of.pass.check_backward(gradient.has_value());
       same << (outputs != 0) << (inputs != 0);
-      return of;
     };
-    const auto of = agreed("adjoin_backward", local);
+    const auto of = agreed<c::Pass>("adjoin_backward", pass ? *pass : 0, local);
     together(world_of(*of), [&] {
       of->pass.backward(gradient);
       if (inputs == 0) return;
@@ -177,16 +178,14 @@ int adjoin_network_observe(adjoin_network network, const char* layer, int32_t fi
   return guarded([&] {
     insitu::Normaliser* normaliser = nullptr;
     std::vector<double> sums;
-    const auto of = agreed("adjoin_network_observe", [&](Same& same) {
-      const auto found = object<c::Network>(network);
+    const auto of = agreed<c::Network>("adjoin_network_observe", network, [&](c::Network& found, Same& same) {
       require(layer != nullptr, "layer: expected a name, got null");
-      normaliser = &found->net->running_normaliser(layer);
-      const Layout layout = found->net->layout_of(layer, 1);
-      const Expected wanted = expected("fields", *found, layout, layout.shape()[1]);
+      normaliser = &found.net->running_normaliser(layer);
+      const Layout layout = found.net->layout_of(layer, 1);
+      const Expected wanted = expected("fields", found, layout, layout.shape()[1]);
       batch_of(wanted, span_of("fields", fields, field));
       sums = normaliser->sums(read(wanted, {field, static_cast<size_t>(fields)}, at::kDouble));
       same << layer;
-      return found;
     });
     together(world_of(*of), [&] {
       world_of(*of).group.all_reduce(buffer(sums));
@@ -197,11 +196,10 @@ int adjoin_network_observe(adjoin_network network, const char* layer, int32_t fi
 
 int adjoin_samples_create(adjoin_network network, int64_t capacity, uint64_t seed, adjoin_samples* samples) {
   return guarded([&] {
-    const auto of = agreed("adjoin_samples_create", [&](Same& same) {
+    const auto of = agreed<c::Network>("adjoin_samples_create", network, [&](c::Network&, Same& same) {
       require(samples != nullptr, "samples: expected a place for the handle, got null");
       require(capacity >= 1, [&] { return "capacity: expected at least 1, got " + std::to_string(capacity); });
       same << capacity << seed;
-      return object<c::Network>(network);
     });
     *samples = Handles::all().add(
         std::make_shared<c::Samples>(c::Samples{of, insitu::Samples(static_cast<size_t>(capacity), seed)}));
@@ -212,15 +210,13 @@ int adjoin_samples_add(adjoin_samples samples, int32_t inputs, const adjoin_arra
                        const adjoin_array* target) {
   return guarded([&] {
     at::Tensor input, output;
-    const auto of = agreed("adjoin_samples_add", [&](Same&) {
-      const auto found = object<c::Samples>(samples);
-      const insitu::Network& net = *found->network->net;
+    const auto of = agreed<c::Samples>("adjoin_samples_add", samples, [&](c::Samples& found, Same&) {
+      const insitu::Network& net = *found.network->net;
       const Layout layout = net.input_layout(1);
-      const Expected wanted = expected("inputs", *found->network, layout, net.inputs());
+      const Expected wanted = expected("inputs", *found.network, layout, net.inputs());
       require(batch_of(wanted, span_of("inputs", inputs, in)) == 1, "inputs: expected 1 sample");
       input = read(wanted, {in, static_cast<size_t>(inputs)}, net.type());
-      output = like_output(*found->network, 1, "targets", targets, target);
-      return found;
+      output = like_output(*found.network, 1, "targets", targets, target);
     });
     of->ring.add(input, output);
   });
@@ -230,21 +226,22 @@ int adjoin_samples_draw(adjoin_samples samples, int64_t batch, const char* kind,
                         adjoin_pass* pass) {
   return guarded([&] {
     insitu::Loss loss;
-    const auto of = agreed("adjoin_samples_draw", [&](Same& same) {
-      const auto found = object<c::Samples>(samples);
-      require(kind != nullptr && pass != nullptr, "expected a kind of loss and a place for the handle, got null");
-      loss = insitu::Loss::named(kind, delta == 0 ? 1 : delta);
-      require(batch >= 1 && batch <= static_cast<int64_t>(found->ring.size()), [&] {
-        return "batch: expected 1 to the " + std::to_string(found->ring.size()) + " samples that are kept, got " +
+    const auto of = agreed<c::Samples>("adjoin_samples_draw", samples, [&](c::Samples& found, Same& same) {
+      require(pass != nullptr, "pass: expected a place for the handle, got null");
+      loss = loss_of(kind, delta);
+      require(batch >= 1 && batch <= static_cast<int64_t>(found.ring.size()), [&] {
+        return "batch: expected 1 to the " + std::to_string(found.ring.size()) + " samples that are kept, got " +
                std::to_string(batch);
       });
       same << batch << kind << delta;
-      return found;
     });
     together(world_of(*of), [&] {
       const auto [inputs, target] = of->ring.draw(static_cast<size_t>(batch));
       auto made = pass_of(of->network, inputs, batch, false);
-      settle_loss("adjoin_samples_draw", {}, {}, made.get(), made->pass.sums(loss, target, {}), value);
+      PartOfLoss part;
+      part.set(made->pass.sums(loss, target, {}));
+      settle(world_of(*of), "adjoin_samples_draw", "", {}, part.sums);
+      part.give_to(*made, value);
       *pass = Handles::all().add(std::move(made));
     });
   });

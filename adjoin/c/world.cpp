@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "adjoin/base/version.hpp"
@@ -34,6 +35,7 @@ adjoin_world_options checked(const adjoin_world_options* given) {
            std::to_string(given->struct_size);
   });
   options = *given;
+  deadline_of(options.deadline);
   require(options.threads >= 0 && options.threads <= 4096, "options: threads: expected 0 to 4096");
   require(options.host_memory >= 0 && options.host_memory <= 2, "options: host_memory: expected 0, 1 or 2");
   return options;
@@ -42,6 +44,7 @@ adjoin_world_options checked(const adjoin_world_options* given) {
 MpiOptions mpi_options(int32_t comm, const adjoin_world_options& options) {
   MpiOptions mpi;
   mpi.communicator = comm;
+  if (const char* ranks = std::getenv("ADJOIN_TEST_RANKS_OF_A_HOST")) mpi.ranks_of_a_host = std::atoi(ranks);
   mpi.deadline = deadline_of(options.deadline);
   mpi.checked = options.checked != 0;
   mpi.ends_job = options.ends_job != 0;
@@ -63,46 +66,18 @@ template <class What>
 void destroy(adjoin_handle* handle, const char* function) {
   require(handle != nullptr, "expected a handle, got null");
   if (*handle == 0) return;
-  agreed(function, [&](Same&) {
-    const std::shared_ptr<What> what = object<What>(*handle);
-    require(what.use_count() == 2, [&] {
-      return std::string(name_of<What>()) + " cannot be freed while " + std::to_string(what.use_count() - 2) +
-             " of what was made on it live";
+  try {
+    agreed<What>(function, *handle, [&](What&, Same&) {
+      const int64_t uses = Handles::all().get<What>(*handle).use_count() - 3;  // by the handle, here, and by `agreed`
+      require(uses == 0, [&] {
+        return std::string(name_of<What>()) + " cannot be freed while " + std::to_string(uses) +
+               " of what was made on it live";
+      });
     });
-    return 0;
-  });
+  } catch (const CommunicationError&) {  // the world has ended for all ranks, which do not wait for each other
+  }
   Handles::all().remove(*handle);
   *handle = 0;
-}
-
-/// The world has ended for all ranks, which then do not wait for each other's agreement.
-void destroy_world(adjoin_world* handle) {
-  try {
-    destroy<World>(handle, "adjoin_world_destroy");
-  } catch (const CommunicationError&) {
-    Handles::all().remove(*handle);
-    *handle = 0;
-  }
-}
-
-void create_blocks(const char* function, adjoin_world world, int32_t order, int32_t dims, const int64_t* shape,
-                   const int64_t* starts, const int64_t* sizes, int32_t member, adjoin_blocks* blocks) {
-  const auto of = agreed(function, [&](Same& same) {
-    const auto found = object<World>(world);
-    require(blocks != nullptr && shape != nullptr && starts != nullptr && sizes != nullptr,
-            "expected a shape, starts, sizes and a place for the handle, got null");
-    require(order == ADJOIN_ROWS_FIRST || order == ADJOIN_COLUMNS_FIRST,
-            [&] { return "order: expected 0 or 1, got " + std::to_string(order); });
-    require(dims >= 1 && dims <= 3, [&] { return "dims: expected 1 to 3, got " + std::to_string(dims); });
-    same << order << dims;
-    return found;
-  });
-  const auto list = [&](const int64_t* numbers) { return std::vector<int64_t>(numbers, numbers + dims); };
-  const auto in = order == ADJOIN_COLUMNS_FIRST ? insitu::DimOrder::columns_first : insitu::DimOrder::rows_first;
-  together(*of, [&] {
-    *blocks = Handles::all().add(
-        std::make_shared<c::Blocks>(of, insitu::Blocks(of->group, in, list(shape), list(starts), list(sizes), member)));
-  });
 }
 
 }  // namespace
@@ -162,6 +137,25 @@ int adjoin_run_threads(int32_t ranks, int (*rank)(adjoin_world world, void* user
   });
 }
 
+int adjoin_world_split(adjoin_world world, int32_t color, int32_t key, adjoin_world* part) {
+  return guarded([&] {
+    const auto of = agreed<World>("adjoin_world_split", world, [&](World&, Same&) {
+      require(part != nullptr, "part: expected a place for the handle, got null");
+    });
+    together(*of, [&] {
+      *part = 0;
+      const std::optional<Communicator> group = of->group.split(color, key);
+      if (!group) return;
+      const auto made = std::make_shared<World>();
+      made->whole = of;
+      made->counter = of->counter;
+      made->group = *group;
+      made->threads = of->threads;
+      *part = Handles::all().add(made);
+    });
+  });
+}
+
 int adjoin_world_rank(adjoin_world world, int32_t* rank, int32_t* size) {
   return guarded([&] {
     const auto of = object<World>(world);
@@ -186,7 +180,7 @@ int adjoin_world_counts(adjoin_world world, int64_t* messages, int64_t* bytes, i
 }
 
 int adjoin_world_destroy(adjoin_world* world) {
-  return guarded([&] { destroy_world(world); });
+  return guarded([&] { destroy<World>(world, "adjoin_world_destroy"); });
 }
 
 int adjoin_blocks_destroy(adjoin_blocks* blocks) {
@@ -212,20 +206,33 @@ int adjoin_pass_destroy(adjoin_pass* pass) {
 
 int adjoin_blocks_create(adjoin_world world, int32_t order, int32_t dims, const int64_t* shape, const int64_t* starts,
                          const int64_t* sizes, adjoin_blocks* blocks) {
-  return guarded([&] { create_blocks("adjoin_blocks_create", world, order, dims, shape, starts, sizes, 0, blocks); });
+  return adjoin_blocks_of_member(world, order, dims, shape, starts, sizes, 0, blocks);
 }
 
 int adjoin_blocks_of_member(adjoin_world world, int32_t order, int32_t dims, const int64_t* shape,
                             const int64_t* starts, const int64_t* sizes, int32_t member, adjoin_blocks* blocks) {
-  return guarded(
-      [&] { create_blocks("adjoin_blocks_of_member", world, order, dims, shape, starts, sizes, member, blocks); });
+  return guarded([&] {
+    const auto of = agreed<World>("adjoin_blocks_create", world, [&](World&, Same& same) {
+      require(blocks != nullptr && shape != nullptr && starts != nullptr && sizes != nullptr,
+              "expected a shape, starts, sizes and a place for the handle, got null");
+      require(order == ADJOIN_ROWS_FIRST || order == ADJOIN_COLUMNS_FIRST,
+              [&] { return "order: expected 0 or 1, got " + std::to_string(order); });
+      require(dims >= 1 && dims <= 3, [&] { return "dims: expected 1 to 3, got " + std::to_string(dims); });
+      same << order << dims;
+    });
+    const auto list = [&](const int64_t* numbers) { return std::vector<int64_t>(numbers, numbers + dims); };
+    const auto in = order == ADJOIN_COLUMNS_FIRST ? insitu::DimOrder::columns_first : insitu::DimOrder::rows_first;
+    together(*of, [&] {
+      *blocks = Handles::all().add(std::make_shared<c::Blocks>(
+          of, insitu::Blocks(of->group, in, list(shape), list(starts), list(sizes), member)));
+    });
+  });
 }
 
 int adjoin_blocks_of_points(adjoin_world world, int64_t points, adjoin_blocks* blocks) {
   return guarded([&] {
-    const auto of = agreed("adjoin_blocks_of_points", [&](Same&) {
+    const auto of = agreed<World>("adjoin_blocks_of_points", world, [&](World&, Same&) {
       require(blocks != nullptr, "blocks: expected a place for the handle, got null");
-      return object<World>(world);
     });
     together(*of, [&] {
       *blocks = Handles::all().add(std::make_shared<c::Blocks>(of, insitu::Blocks::of_points(of->group, points)));

@@ -96,10 +96,11 @@ std::vector<Blocks::Block> Blocks::blocks_of_all(const Communicator& world, cons
       return std::vector<int64_t>(begin, begin + static_cast<std::ptrdiff_t>(dims()));
     };
     Block block{rank, static_cast<int>(*(numbers + std::ssize(mine) - 1)), of(1), of(2)};
-    require(of(0) == std::vector(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(dims())), [&] {
-      return "blocks: rank " + std::to_string(rank) + " gives the domain " + shape_text(of(0)) + ", rank 0 another";
+    const std::vector<int64_t> domain = of(0);  // this rank may have given another
+    require(std::equal(domain.begin(), domain.end(), all.begin()), [&] {
+      return "blocks: rank " + std::to_string(rank) + " gives the domain " + shape_text(domain) + ", rank 0 another";
     });
-    const bool fits = std::ranges::all_of(of(0), [](int64_t n) { return n > 0; }) &&
+    const bool fits = std::ranges::all_of(domain, [](int64_t n) { return n > 0; }) &&
                       std::ranges::all_of(block.ends, [](int64_t n) { return n >= 0; });
     require(fits, [&] {
       return "blocks: rank " + std::to_string(rank) +
@@ -111,11 +112,11 @@ std::vector<Blocks::Block> Blocks::blocks_of_all(const Communicator& world, cons
              ": expected a member from 0, of at most as many as there are ranks";
     });
     for (size_t d = 0; d < dims(); ++d) {
-      const bool is_within = block.starts[d] >= 0 && block.ends[d] <= shape_[d] - block.starts[d];
+      const bool is_within = block.starts[d] >= 0 && block.ends[d] <= domain[d] - block.starts[d];
       block.ends[d] = is_within ? block.ends[d] + block.starts[d] : block.ends[d];
       require(is_within, [&] {
         return "blocks: rank " + std::to_string(rank) + "'s block begins at " + std::to_string(block.starts[d]) +
-               " and has " + std::to_string(block.ends[d]) + " cells along a dim of " + std::to_string(shape_[d]);
+               " and has " + std::to_string(block.ends[d]) + " cells along a dim of " + std::to_string(domain[d]);
       });
     }
     blocks.push_back(std::move(block));

@@ -13,6 +13,8 @@ Network::Network(const Blocks& blocks, const std::string& description, at::Scala
     : torch::nn::Module("network"), blocks_(blocks), type_(type), description_(description) {
   const nlohmann::json all = parsed("network", description);
   const Fields fields("network", all);
+  if (fields.has("program"))
+    fields.refuse("\"program\": exported programs do not run on blocks: give their \"layers\"");
   nodes_.push_back({.name = "input", .of = {}, .channels = fields.integer("inputs", {}, 1), .space = blocks.shape()});
   const LayerSite site{blocks, type, edges_of(fields, blocks, std::vector<Edges>(blocks.dims())),
                        [this](const std::string& name) -> const Node& { return nodes_[index_of(name)]; }};

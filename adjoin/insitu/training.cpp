@@ -41,6 +41,7 @@ Training::Choice Training::choice_of(const Network& network, const std::string& 
   Choice choice{rule_of(fields), {}, {}};
   choice.options.weight_decay = fields.number("decay", 0, 0, kMostReal);
   choice.options.clip = fields.number("clip", 0, 0, kMostReal);
+  choice.options.joins_decays = true;
   choice.options.workers = network.blocks().grid().world();
   Schedule& schedule = choice.schedule;
   schedule.name = fields.word("schedule", "constant");

@@ -99,6 +99,16 @@ void Bucket::take_shards(const at::Tensor& mine, std::vector<at::Tensor>& tensor
     tensors[shard->parameter] = mine.narrow(0, before, shard->range.size());
 }
 
+std::vector<Bucket::Run> Bucket::runs_of(const std::function<bool(size_t)>& holds) const {
+  std::vector<Run> runs;
+  for (size_t m = 0; m < members_.size(); ++m) {
+    const Shard& shard = shards_[static_cast<size_t>(place()) * members_.size() + m];
+    if (runs.empty() || runs.back().holds != holds(shard.parameter)) runs.push_back({0, holds(shard.parameter)});
+    runs.back().elements += shard.range.size();
+  }
+  return runs;
+}
+
 std::vector<Bucket> buckets_of(const std::vector<nn::Parameter>& parameters,
                                const std::function<int(const nn::Parameter&)>& kind,
                                const std::function<bool(const nn::Parameter&)>& is_cut) {

@@ -32,6 +32,12 @@ class Bucket {
   void unpack(const at::Tensor& packed, const std::vector<at::Tensor>& tensors) const;
   /// This worker's shards of a packed bucket.
   at::Tensor mine(const at::Tensor& packed) const;
+  /// The parts of this worker's shards, one after another, for whose parameters `holds` or not.
+  struct Run {
+    int64_t elements = 0;
+    bool holds = false;
+  };
+  std::vector<Run> runs_of(const std::function<bool(size_t)>& holds) const;
   /// Replaces each tensor by this worker's shard of it, flat.
   void take_shards(const at::Tensor& mine, std::vector<at::Tensor>& tensors) const;
 

@@ -12,7 +12,6 @@
 #include <array>
 #include <cmath>
 #include <memory>
-#include <numeric>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
@@ -178,20 +177,23 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, Optimizer
     if (!tensor.is_contiguous()) tensor.set_data(tensor.contiguous());
     in_reals.push_back(reals_of(parameter));
   }
-  const auto decays = [](const nn::Parameter& parameter) { return parameter.tensor.dim() > 1; };
+  const auto decays = [this](size_t i) { return parameters_[i].tensor.dim() > 1; };
   const auto kind = [&](const nn::Parameter& real) {
-    const auto index = static_cast<int>(&real - in_reals.data());
-    const nn::Parameter& p = parameters_[static_cast<size_t>(index)];
-    if (when_summed(p) == BucketSum::When::each_time) return 16 + index;  // alone
+    const auto index = static_cast<size_t>(&real - in_reals.data());
+    const nn::Parameter& p = parameters_[index];
+    if (when_summed(p) == BucketSum::When::each_time) return 16 + static_cast<int>(index);  // alone
     return (takes_matrices(rule_, p) ? 8 : 0) + (p.tensor.is_complex() ? 4 : 0) +
-           (is_first(p, Kind::replicated) ? 2 : 0) + (decays(p) ? 1 : 0);
+           (is_first(p, Kind::replicated) ? 2 : 0) + (decays(index) && !options_.joins_decays ? 1 : 0);
   };
-  for (Bucket& bucket : buckets_of(in_reals, kind, [&](const nn::Parameter& real) {
+  for (const Bucket& bucket : buckets_of(in_reals, kind, [&](const nn::Parameter& real) {
          return is_cut(parameters_[static_cast<size_t>(&real - in_reals.data())]);
        })) {
     const nn::Parameter& first = parameters_[bucket.members()[0]];
+    std::vector<size_t> members = bucket.members();
+    std::ranges::stable_partition(members, decays);  // so that there are two runs at most
+    const Bucket sorted(in_reals, std::move(members), bucket.is_cut());
     UpdateGroup& part =
-        parts_.emplace_back(std::move(bucket), decays(first), enters_norm(first), takes_matrices(rule_, first));
+        parts_.emplace_back(sorted, sorted.runs_of(decays), enters_norm(first), takes_matrices(rule_, first));
     part.sums =
         sums_of(part.bucket, parameters_, in_reals, std::bind_front(&Optimizer::when_summed, this), options_.lanes);
   }
@@ -322,8 +324,6 @@ void Optimizer::solve_matrices(const std::vector<at::Tensor>& gradients, double 
 
 void Optimizer::update(const UpdateGroup& part, const at::Tensor& gradient, double factor, double learning_rate,
                        const std::vector<at::Tensor>& weights) const {
-  const UpdateStep step{
-      .number = steps_taken(), .rate = learning_rate, .decay = part.decays ? options_.weight_decay : 0.0};
   const bool is_one = part.sums.size() == 1;
   const at::Tensor all = is_one ? part.bucket.pack(weights) : at::Tensor(),
                    values = is_one ? part.bucket.mine(all) : at::empty({part.bucket.size_here()}, gradient.options());
@@ -337,11 +337,15 @@ void Optimizer::update(const UpdateGroup& part, const at::Tensor& gradient, doub
   };
   if (!is_one)
     in_turn([&](const Bucket& message, const at::Tensor& mine) { mine.copy_(message.mine(message.pack(weights))); });
-  in_pieces({values, gradient, part.moments}, [&](const FlatPiece& piece) {
-    if (part.has_matrices) return rule_.of_matrices->update(piece, step);
-    if (factor != 1) piece.gradient.mul_(factor);
-    options_.lanes ? update_in_registers(rule_, piece, step) : rule_.update(piece, step);
-  });
+  for (int64_t begin = 0; const Bucket::Run& run : part.runs) {
+    const UpdateStep step{steps_taken(), learning_rate, run.holds ? options_.weight_decay : 0};
+    in_pieces(part_of({values, gradient, part.moments}, begin, run.elements), [&](const FlatPiece& piece) {
+      if (part.has_matrices) return rule_.of_matrices->update(piece, step);
+      if (factor != 1) piece.gradient.mul_(factor);
+      options_.lanes ? update_in_registers(rule_, piece, step) : rule_.update(piece, step);
+    });
+    begin += run.elements;
+  }
   in_turn([&](const Bucket& message, const at::Tensor& mine) {
     const at::Tensor packed = is_one ? all : message.pack(weights);
     if (travel(part)) return arriving_->begin(message, mine, packed, weights);  // beside the next update

@@ -88,6 +88,8 @@ struct OptimizerOptions {
   /// gradients of matrices, which are summed each time that backward has added to them. What a rule solves as matrices is divided
   /// in any case.
   int zero = 1;
+  /// Whether parameters that decay and others share messages, for small models whose steps wait for messages.
+  bool joins_decays = false;
   /// The parameters to which backward adds equally often on all workers that hold copies, and in one order. Only their gradients
   /// are summed within backward: in stage 2; and where the copies are on several hosts, beside the rest of backward. By default
   /// those of stage 2 of which all copies are among the workers of the parameter's grid (Grid::workers).
@@ -153,9 +155,9 @@ class Optimizer {
   /// Parameters that are reduced, updated and gathered together.
   struct UpdateGroup {
     Bucket bucket;
-    bool decays = false;        // whether weights decay
-    bool enters_norm = true;    // on one of the ranks that have copies
-    bool has_matrices = false;  // which the rule updates in another way
+    std::vector<Bucket::Run> runs{};  // of this worker's shards, by whether they decay
+    bool enters_norm = true;          // on one of the ranks that have copies
+    bool has_matrices = false;        // which the rule updates in another way
     /// The bucket's parameters in the same order, in the buckets in which they are sent.
     std::vector<std::unique_ptr<BucketSum>> sums{};
     std::vector<at::Tensor> moments{};  // for this worker's shards, flat

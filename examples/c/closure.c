@@ -1,192 +1,37 @@
-/* The solver of examples/fortran/closure.f90 in C, with a wind that is 0 across the walls. It trains its U-Net through time: the error of 8
- * coarse steps goes back through the passes and through the adjoint of the solver's own step in between. Then it closes a coarse run of
- * 100 steps from waves that it has not seen.
+/* Trains a closure while fine runs go on, as examples/fortran/closure.f90 does, saves it, and then closes a coarse run with it.
  *
- * usage: mpirun -n 4 c_closure UNROLLS */
-#include <math.h>
-#include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+ * usage: mpirun -n 4 c_closure STEPS SAVED [EARLIER] */
+#include "channel.h"
 
-#include "adjoin.h"
-
-enum { STEPS = 8, CELLS = 10 * 12 * 14, FINE = 18 * 22 * 26 }; /* at most, with ghost cells */
-static const int n[3] = {8, 10, 12};                            /* z, y, x; z and y are cut */
-static const double wind[3] = {0, 0.5, 1}, diffusion = 0.05, dt = 0.1, pi = 3.14159265358979323846;
-static const char *unet =
-    "{\"inputs\": 1, \"padding\": [\"replicate\", \"periodic\", \"periodic\"], \"layers\": [{\"type\": \"conv\", \"out\": 8},"
-    " {\"name\": \"fine\", \"type\": \"gelu\"}, \"avgpool\", {\"type\": \"conv\", \"out\": 8}, \"gelu\","
-    " {\"name\": \"up\", \"type\": \"up\", \"out\": 8, \"like\": \"fine\"}, {\"type\": \"cat\", \"of\": [\"up\", \"fine\", \"input\"]},"
-    " {\"type\": \"conv\", \"out\": 1}, {\"type\": \"normalise\", \"inverse\": true, \"mean\": 0, \"deviation\": 0.1}]}";
-static MPI_Comm cart;
-static int rank, left[2], right[2], start[3], m[3];
-
-static void check(int code) {
-  if (code == ADJOIN_OK) return;
-  fprintf(stderr, "rank %d: %s\n", rank, adjoin_last_error());
-  MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
-static double *at(double *v, const int *b, int i, int j, int k) { return v + ((int64_t)i * (b[1] + 2) + j) * (b[2] + 2) + k; }
-#define FOR_CELLS(b)               \
-  for (int i = 1; i <= b[0]; ++i)  \
-    for (int j = 1; j <= b[1]; ++j) \
-      for (int k = 1; k <= b[2]; ++k)
-
-/* A block without its ghost cells. */
-static adjoin_array array_of(double *v) {
-  adjoin_array array = {.struct_size = sizeof array, .data = at(v, m, 1, 1, 1), .type = ADJOIN_FLOAT64, .dims = 3, .channel_dim = -1, .batch_dim = -1};
-  for (int d = 0; d < 3; ++d) array.sizes[d] = m[d];
-  array.strides[0] = (m[1] + 2) * (m[2] + 2), array.strides[1] = m[2] + 2, array.strides[2] = 1;
-  return array;
-}
-
-static void exchange_ghosts(double *v, const int *b) {
-  for (int i = 1; i <= b[0]; ++i)
-    for (int j = 1; j <= b[1]; ++j) *at(v, b, i, j, 0) = *at(v, b, i, j, b[2]), *at(v, b, i, j, b[2] + 1) = *at(v, b, i, j, 1);
-  for (int j = 1; j <= b[1]; ++j) /* walls, through which nothing flows */
-    for (int k = 1; k <= b[2]; ++k) *at(v, b, 0, j, k) = *at(v, b, 1, j, k), *at(v, b, b[0] + 1, j, k) = *at(v, b, b[0], j, k);
-  for (int d = 0; d < 2; ++d)
-    for (int up = 0; up < 2; ++up) {
-      const int all[3] = {b[0] + 2, b[1] + 2, b[2] + 2}, layer[3] = {d == 0 ? 1 : all[0], d == 1 ? 1 : all[1], all[2]};
-      int from[3] = {0}, to[3] = {0};
-      from[d] = up ? b[d] : 1, to[d] = up ? 0 : b[d] + 1;
-      MPI_Datatype out, in;
-      MPI_Type_create_subarray(3, all, layer, from, MPI_ORDER_C, MPI_DOUBLE, &out);
-      MPI_Type_create_subarray(3, all, layer, to, MPI_ORDER_C, MPI_DOUBLE, &in);
-      MPI_Type_commit(&out), MPI_Type_commit(&in);
-      MPI_Sendrecv(v, 1, out, up ? right[d] : left[d], 0, v, 1, in, up ? left[d] : right[d], 0, cart, MPI_STATUS_IGNORE);
-      MPI_Type_free(&out), MPI_Type_free(&in);
-    }
-}
-
-static void tendency(double *v, const int *b, double h, double direction, double *f) {
-  exchange_ghosts(v, b);
-  const int64_t strides[3] = {(b[1] + 2) * (b[2] + 2), b[2] + 2, 1};
-  FOR_CELLS(b) {
-    double *u = at(v, b, i, j, k), sum = 0;
-    for (int d = 0; d < 3; ++d) {
-      const double before = u[-strides[d]], after = u[strides[d]];
-      sum += -direction * wind[d] * (after - before) / (2 * h) + diffusion * (before - 2 * *u + after) / (h * h);
-    }
-    *at(f, b, i, j, k) = sum;
-  }
-}
-
-/* Heun's step. It is linear, and its adjoint is the step against the wind: `direction` -1. */
-static void advance(double *v, const int *b, double h, double time, double direction) {
-  static double f[FINE], g[FINE];
-  tendency(v, b, h, direction, f);
-  tendency(f, b, h, direction, g);
-  FOR_CELLS(b) *at(v, b, i, j, k) += time * *at(f, b, i, j, k) + time * time / 2 * *at(g, b, i, j, k);
-}
-
-/* What follows on the fine cells, and its means over the coarse ones. */
-static void advance_fine(double *fine, double *mean, int steps) {
-  const int b[3] = {2 * m[0], 2 * m[1], 2 * m[2]};
-  for (int step = 0; step < 2 * steps; ++step) advance(fine, b, 0.5, dt / 2, 1);
-  FOR_CELLS(m) *at(mean, m, i, j, k) = 0;
-  FOR_CELLS(b) *at(mean, m, (i + 1) / 2, (j + 1) / 2, (k + 1) / 2) += *at(fine, b, i, j, k) / 8;
-}
-
-/* Three waves, which all ranks draw alike by a number. */
-static void begin_with_waves(double *fine, int number) {
-  const int b[3] = {2 * m[0], 2 * m[1], 2 * m[2]};
-  double r[12];
-  srand(7919 * number + 1);
-  for (int w = 0; w < 12; ++w) r[w] = rand() / (RAND_MAX + 1.0);
-  FOR_CELLS(b) {
-    const double z = (i + 2 * start[0] - 0.5) / (2 * n[0]), y = (j + 2 * start[1] - 0.5) / (2 * n[1]), x = (k - 0.5) / (2 * n[2]);
-    double sum = 0;
-    for (const double *w = r; w < r + 12; w += 4)
-      sum += sin(2 * pi * (floor(3 * w[0]) * x + floor(3 * w[1]) * y + w[2])) * cos(pi * floor(3 * w[3]) * z);
-    *at(fine, b, i, j, k) = sum;
-  }
-}
-
-static double distance(double *a, double *b) {
-  double sum = 0;
-  FOR_CELLS(m) sum += pow(*at(a, m, i, j, k) - *at(b, m, i, j, k), 2);
-  MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, cart);
-  return sqrt(sum);
-}
-
-/* The gradient of the mean square of what 8 steps differ from the fine ones; returns that. */
-static double unroll(adjoin_network network, double *fine) {
-  static double u[CELLS], y[CELLS], g[CELLS], h[CELLS], errors[STEPS][CELLS], mean[CELLS];
-  adjoin_pass passes[STEPS];
-  adjoin_array in = array_of(u), out = array_of(y), of_output = array_of(h), of_input = array_of(y);
-  double loss = 0;
-  advance_fine(fine, u, 0);
-  for (int s = 0; s < STEPS; ++s) {
-    check(adjoin_forward(network, 1, &in, 1, &out, 1, &passes[s]));
-    advance(u, m, 1, dt, 1);
-    FOR_CELLS(m) *at(u, m, i, j, k) += dt * *at(y, m, i, j, k);
-    advance_fine(fine, mean, 1);
-    FOR_CELLS(m) *at(errors[s], m, i, j, k) = (*at(u, m, i, j, k) - *at(mean, m, i, j, k)) / (n[0] * n[1] * n[2] * STEPS);
-    loss += pow(distance(u, mean), 2) / (n[0] * n[1] * n[2] * STEPS);
-  }
-  FOR_CELLS(m) *at(g, m, i, j, k) = 0;
-  for (int s = STEPS - 1; s >= 0; --s) {
-    FOR_CELLS(m) *at(g, m, i, j, k) += 2 * *at(errors[s], m, i, j, k);
-    FOR_CELLS(m) *at(h, m, i, j, k) = dt * *at(g, m, i, j, k);
-    check(adjoin_backward(&passes[s], 1, &of_output, 1, &of_input));
-    advance(g, m, 1, dt, -1);
-    FOR_CELLS(m) *at(g, m, i, j, k) += *at(y, m, i, j, k);
-  }
-  return loss;
-}
+enum { SEEN = 10 }; /* so many steps of each fine run are seen */
 
 int main(int argc, char **argv) {
-  int level, ranks, parts[2] = {0}, coords[2];
-  const int periods[2] = {0, 1}, unrolls = argc > 1 ? atoi(argv[1]) : 60;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  MPI_Dims_create(ranks, 2, parts);
-  MPI_Cart_create(MPI_COMM_WORLD, 2, parts, periods, 1, &cart);
-  MPI_Comm_rank(cart, &rank);
-  MPI_Cart_coords(cart, rank, 2, coords);
-  m[2] = n[2];
-  for (int d = 0; d < 2; ++d) { /* the first block is larger */
-    m[d] = n[d] / parts[d] > 1 ? n[d] / parts[d] - 1 : 1;
-    start[d] = coords[d] == 0 ? 0 : n[d] - (parts[d] - coords[d]) * m[d];
-    if (coords[d] == 0) m[d] = n[d] - (parts[d] - 1) * m[d];
-    MPI_Cart_shift(cart, d, 1, &left[d], &right[d]);
-  }
-  static double fine[FINE], u[CELLS], plain[CELLS], y[CELLS], mean[CELLS];
+  const int steps = argc > 1 ? atoi(argv[1]) : 400;
+  static double fine[FINE], u[CELLS], mean[CELLS], lacking[CELLS];
+  double loss = 0;
   adjoin_world world;
   adjoin_blocks blocks;
-  adjoin_network network;
-  char optimizer[100];
-  int64_t shape[3], starts[3], sizes[3];
-  for (int d = 0; d < 3; ++d) shape[d] = n[d], starts[d] = start[d], sizes[d] = m[d];
-  snprintf(optimizer, sizeof optimizer, "{\"rate\": 0.02, \"clip\": 1, \"schedule\": \"cosine\", \"steps\": %d}", unrolls);
-  check(adjoin_world_of_mpi(cart, NULL, &world));
-  check(adjoin_blocks_create(world, ADJOIN_ROWS_FIRST, 3, shape, starts, sizes, &blocks));
-  check(adjoin_network_create(blocks, unet, ADJOIN_FLOAT64, 1, &network));
-  check(adjoin_network_optimizer(network, optimizer));
+  adjoin_pass pass;
+  begin(&argc, &argv);
+  adjoin_network network = unet_of(&world, &blocks, "", 0.003, steps);
+  if (argc > 3) check(adjoin_network_load(network, argv[3], 0));
+  const adjoin_array in = array_of(u), target = array_of(lacking);
 
-  for (int number = 1; number <= unrolls; ++number) {
-    begin_with_waves(fine, number);
-    const double loss = unroll(network, fine);
-    check(adjoin_step(network, -1, NULL, NULL));
-    if (rank == 0) printf("unroll %d: loss %.10e\n", number, loss);
-  }
-
-  begin_with_waves(fine, 0);
-  advance_fine(fine, u, 0);
-  memcpy(plain, u, sizeof u);
-  adjoin_array in = array_of(u), out = array_of(y);
-  for (int step = 0; step < 100; ++step) {
-    check(adjoin_infer(network, 1, &in, 1, &out));
+  for (int step = 1; step <= steps; ++step) {
+    if (step % SEEN == 1) begin_with_waves(fine, step);
+    advance_fine(fine, u, 0);
+    check(adjoin_forward(network, 1, &in, 0, NULL, 0, &pass));
     advance(u, m, 1, dt, 1);
-    FOR_CELLS(m) *at(u, m, i, j, k) += dt * *at(y, m, i, j, k);
-    advance(plain, m, 1, dt, 1);
     advance_fine(fine, mean, 1);
+    FOR_CELLS(m) *at(lacking, m, i, j, k) = (*at(mean, m, i, j, k) - *at(u, m, i, j, k)) / dt;
+    if (step <= 5 * SEEN) check(adjoin_network_observe(network, "scale", 1, &target));
+    check(adjoin_loss(pass, "mse", 0, 1, &target, NULL, &loss));
+    check(adjoin_backward(&pass, 0, NULL, 0, NULL));
+    check(adjoin_step(network, -1, NULL, NULL));
+    if (rank == 0) printf("step %d: loss %.10e\n", step, loss);
   }
-  const double with = distance(u, mean), without = distance(plain, mean);
-  if (rank == 0) printf("distance from the fine run after 100 steps, of that without the network: %.4f\n", with / without);
+  if (steps > 0 && argc > 2) check(adjoin_network_save(network, argv[2]));
+  use(network);
   check(adjoin_network_destroy(&network));
   check(adjoin_blocks_destroy(&blocks));
   check(adjoin_world_destroy(&world));

@@ -26,14 +26,12 @@ program closure
 
   call get_command_argument(1, word)
   read (word, *) steps
-  call get_command_argument(2, saved)
-  call get_command_argument(3, earlier)
+  call get_command_argument(2, saved); call get_command_argument(3, earlier)
   call MPI_Init_thread(MPI_THREAD_FUNNELED, d, error)
   call MPI_Comm_size(MPI_COMM_WORLD, ranks, error)
   call MPI_Dims_create(ranks, 2, parts, error)
   call MPI_Cart_create(MPI_COMM_WORLD, 2, parts, [.true., .false.], .true., cart, error)
-  call MPI_Comm_rank(cart, rank, error)
-  call MPI_Cart_coords(cart, rank, 2, coords, error)
+  call MPI_Comm_rank(cart, rank, error); call MPI_Cart_coords(cart, rank, 2, coords, error)
   do d = 1, 2                                                   ! y and z are cut, the first block is larger
     m(d + 1) = max(1, n(d + 1) / parts(d) - 1)
     start(d + 1) = merge(1, n(d + 1) - (parts(d) - coords(d)) * m(d + 1) + 1, coords(d) == 0)
@@ -41,8 +39,7 @@ program closure
     call MPI_Cart_shift(cart, d - 1, 1, neighbours(2 * d - 1), neighbours(2 * d), error)
   end do
   allocate(fine(0:2*m(1)+1, 0:2*m(2)+1, 0:2*m(3)+1), u(0:m(1)+1, 0:m(2)+1, 0:m(3)+1), source=0d0)
-  allocate(lacking(m(1), m(2), m(3)), source=0d0)
-  guess = lacking
+  allocate(lacking(m(1), m(2), m(3)), guess(m(1), m(2), m(3)), source=0d0)
 
   if (earlier == "alone") then
     call adjoin_start(world)
@@ -87,9 +84,7 @@ program closure
   end do
   loss = distance(u) / distance(plain)
   if (rank == 0) print '(a,f7.4)', "distance from the fine run after 100 steps, of that without the network:", loss
-  call adjoin_free(network)
-  call adjoin_free(blocks)
-  call adjoin_free(world)
+  call adjoin_free(network); call adjoin_free(blocks); call adjoin_free(world)
   call MPI_Finalize(error)
 
 contains
@@ -157,8 +152,7 @@ contains
   subroutine exchange_ghosts(v, b)
     integer, intent(in) :: b(3)
     real(c_double), intent(inout) :: v(0:b(1)+1, 0:b(2)+1, 0:b(3)+1)
-    v(0, :, :) = v(b(1), :, :)
-    v(b(1) + 1, :, :) = v(1, :, :)
+    v(0, :, :) = v(b(1), :, :); v(b(1) + 1, :, :) = v(1, :, :)
     v(:, 0, :) = sent(v(:, b(2), :), neighbours(2), v(:, 1, :), neighbours(1))
     v(:, b(2) + 1, :) = sent(v(:, 1, :), neighbours(1), v(:, b(2), :), neighbours(2))
     v(:, :, 0) = sent(v(:, :, b(3)), neighbours(4), v(:, :, 1), neighbours(3))

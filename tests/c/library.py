@@ -10,6 +10,7 @@ LIBRARY = c.CDLL(os.environ["ADJOIN_C_LIBRARY"])
 LIBRARY.adjoin_last_error.restype = c.c_char_p
 LIBRARY.adjoin_step.argtypes = [c.c_uint64, c.c_double, c.c_void_p, c.c_void_p]
 LIBRARY.adjoin_loss.argtypes = [c.c_uint64, c.c_char_p, c.c_double, c.c_int32, c.c_void_p, c.c_void_p, c.c_void_p]
+LIBRARY.adjoin_world_split.argtypes = [c.c_uint64, c.c_int32, c.c_int32, c.c_void_p]
 LIBRARY.adjoin_samples_create.argtypes = [c.c_uint64, c.c_int64, c.c_uint64, c.c_void_p]
 LIBRARY.adjoin_samples_draw.argtypes = [c.c_uint64, c.c_int64, c.c_char_p, c.c_double, c.c_void_p, c.c_void_p]
 LIBRARY.adjoin_network_create.argtypes = [c.c_uint64, c.c_char_p, c.c_int32, c.c_uint64, c.c_void_p]

@@ -1,12 +1,17 @@
 /* A solver in C11 that owns MPI and its floating-point environment: trains on uneven blocks with traps on, and looks whether all is
- * afterwards as before. Prints what is not as expected; exits with 0. */
+ * afterwards as before. Prints what is not as expected; exits with 0.
+ *
+ * usage: mpirun -n 1 … 4 c_solver LEVEL|skips|ends      (MPI's thread level, or: the last rank leaves out a call, which ends the job) */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fenv.h>
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "adjoin.h"
 
@@ -16,9 +21,25 @@ static void expect(int holds, const char *what) {
   if (!holds) printf("rank %d: expected %s; %s\n", rank, what, adjoin_last_error());
 }
 
-static void count_message(const char *text, void *count) {
-  (void)text;
-  ++*(int *)count;
+/* The solver's own BLAS, in which LibTorch's products then run. */
+void dgemm_(const char *ta, const char *tb, const int *m, const int *n, const int *k, const double *alpha, const double *a, const int *lda,
+            const double *b, const int *ldb, const double *beta, double *c, const int *ldc);
+void dgemm_(const char *ta, const char *tb, const int *m, const int *n, const int *k, const double *alpha, const double *a, const int *lda,
+            const double *b, const int *ldb, const double *beta, double *c, const int *ldc) {
+  for (int j = 0; j < *n; ++j)
+    for (int i = 0; i < *m; ++i) {
+      double sum = 0, *to = c + i + (long)j * *ldc;
+      for (int l = 0; l < *k; ++l)
+        sum += a[strchr("nN", *ta) ? i + (long)l * *lda : l + (long)i * *lda] * b[strchr("nN", *tb) ? l + (long)j * *ldb : j + (long)l * *ldb];
+      *to = *alpha * sum + (*beta == 0 ? 0 : *beta * *to);
+    }
+}
+
+static void find_blas(const char *text, void *found) {
+  if (strstr(text, "products run in the program's BLAS, ") != NULL)
+    *(int *)found = 1;
+  else
+    fprintf(stderr, "message: %s\n", text);
 }
 
 static adjoin_array field(double *data, int64_t rows, int64_t columns) {
@@ -76,25 +97,87 @@ static double train(adjoin_world world, int ranks, int type, int stays) {
   return value;
 }
 
+/* What is no communicator to make a world of is refused. */
+static void try_communicators(int is_initialised, adjoin_world *world) {
+  expect(adjoin_world_of_mpi_f(12345, NULL, world) == ADJOIN_INVALID, "a made-up communicator to be refused");
+  if (is_initialised) expect(adjoin_world_of_mpi(MPI_COMM_NULL, NULL, world) == ADJOIN_INVALID, "no communicator to be refused");
+  adjoin_world_options options = {.struct_size = 3};
+  expect(adjoin_world_of_mpi_f(0, &options, world) == ADJOIN_INVALID && strstr(adjoin_last_error(), "struct_size: expected 32, got 3"),
+         "options of another size to be refused");
+}
+
+/* Rank 2 alone, and the others in reverse, train each on their own. */
+static void train_in_parts(adjoin_world world, int ranks) {
+  const int all_rank = rank, color = rank == 2;
+  int32_t own = -1, size = 0;
+  adjoin_world part = 0;
+  expect(adjoin_world_split(world, color, -rank, &part) == ADJOIN_OK && part != 0, "a part");
+  expect(adjoin_world_rank(part, &own, &size) == ADJOIN_OK && size == (color ? 1 : ranks - (ranks > 2)), "the ranks of a part");
+  expect(own == (color ? 0 : size - 1 - rank + (rank > 2)), "their order");
+  rank = own;
+  const double value = train(part, size, ADJOIN_FLOAT64, 0);
+  expect(value > 0.317265290 && value < 0.317265291, "the loss of one rank");
+  expect(adjoin_world_destroy(&part) == ADJOIN_OK, "the part to end");
+  rank = all_rank;
+}
+
+/* All but the last rank wait in a call that the last leaves out: where they share memory, both then get the deadline's report; where they
+ * do not, MPI takes no call back, and the job ends where the program asks for it. */
+static void leave_out_a_call(int ranks, int ends) {
+  adjoin_world world = 0;
+  adjoin_blocks blocks = 0;
+  adjoin_world_options options = {.struct_size = sizeof options, .deadline = 0.5, .ends_job = ends};
+  const int64_t starts[] = {rank == 0 ? 0 : 5, 0}, sizes[] = {ranks == 1 ? 7 : rank == 0 ? 5 : rank == 1 ? 2 : 0, 6};
+  double u[42] = {0};
+  const adjoin_array in = field(u, sizes[0], 6);
+  expect(adjoin_world_of_mpi(MPI_COMM_WORLD, &options, &world) == ADJOIN_OK, "a world");
+  adjoin_network network = network_of(world, starts, sizes, ADJOIN_FLOAT64, &blocks);
+  if (rank < ranks - 1) {
+    expect(adjoin_infer(network, 1, &in, 0, NULL) == ADJOIN_COMMUNICATION, "a report");
+    expect(strstr(adjoin_last_error(), "rank 0: ") != NULL, "the rank that waits in it");
+  }
+  if (ends) sleep(60);
+  MPI_Barrier(MPI_COMM_WORLD); /* the program's own MPI goes on */
+  expect(adjoin_infer(network, 1, &in, 0, NULL) == ADJOIN_COMMUNICATION, "the report from each later call");
+  expect(adjoin_network_destroy(&network) == ADJOIN_OK && adjoin_blocks_destroy(&blocks) == ADJOIN_OK, "all to be freed");
+  expect(adjoin_world_destroy(&world) == ADJOIN_OK, "the world to end");
+  expect(adjoin_world_of_mpi(MPI_COMM_WORLD, NULL, &world) == ADJOIN_OK, "another world");
+  expect(train(world, ranks, ADJOIN_FLOAT64, 0) > 0, "it to train");
+  if (rank == 0) puts("told");
+}
+
 int main(int argc, char **argv) {
-  int level = 0, ranks = 1, messages = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
+  int level = 0, ranks = 1, is_told = 0;
+  adjoin_world world = 0;
+  try_communicators(0, &world);
+  MPI_Init_thread(&argc, &argv, argc > 1 ? atoi(argv[1]) : 0, &level);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   feenableexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW);
   fesetround(FE_UPWARD);
-  adjoin_on_message(count_message, &messages);
+  adjoin_on_message(find_blas, &is_told);
+  if (argc > 1 && argv[1][0] > '9') {
+    leave_out_a_call(ranks, argv[1][0] == 'e');
+    MPI_Finalize();
+    return 0;
+  }
+  try_communicators(1, &world);
+  struct sigaction before[NSIG], after;
+  for (int s = 1; s < NSIG; ++s) sigaction(s, NULL, &before[s]);
 
-  adjoin_world world = 0;
   adjoin_world_options options;
   memset(&options, 0, sizeof options);
   options.struct_size = sizeof options;
   expect(adjoin_world_of_mpi(MPI_COMM_WORLD, &options, &world) == ADJOIN_OK, "a world");
   int32_t own = -1, size = 0;
+  adjoin_world other = 0;
+  expect(is_told, "word of the solver's own BLAS");
   expect(adjoin_world_rank(world, &own, &size) == ADJOIN_OK && own == rank && size == ranks, "the communicator's ranks");
   int (*threads)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "omp_get_max_threads");
   void (*set_threads)(int) = (void (*)(int))dlsym(RTLD_DEFAULT, "omp_set_num_threads");
   if (set_threads) set_threads(3);
+  expect(adjoin_world_of_mpi(MPI_COMM_SELF, NULL, &other) == ADJOIN_INVALID, "a second world to be refused");
+  train_in_parts(world, ranks);
   const double twice = train(world, ranks, ADJOIN_FLOAT64, 0), once = train(world, ranks, ADJOIN_FLOAT32, 0);
   expect(threads == NULL || threads() == 3, "as many threads as before");
   expect(adjoin_world_destroy(&world) == ADJOIN_OK && world == 0, "the world to end");
@@ -109,6 +192,11 @@ int main(int argc, char **argv) {
   expect(fegetexcept() == (FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW), "the traps to be on");
   expect(fegetround() == FE_UPWARD, "the rounding to be upward");
   expect(fetestexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW) == 0, "no flags");
+  for (int s = 1; s < NSIG; ++s)
+    expect(sigaction(s, NULL, &after) != 0 || after.sa_handler == before[s].sa_handler, "the same handlers of signals");
+  const clock_t start = clock();
+  usleep(100000);
+  expect(clock() - start < CLOCKS_PER_SEC / 20, "no core to be spent between calls");
   if (rank == 0) printf("loss %.10f %.3f\n", twice, once);
   MPI_Finalize(); /* while the world lives */
   return 0;

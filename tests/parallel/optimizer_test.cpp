@@ -183,7 +183,9 @@ void expect_as_torchs(const Rule& rule, Options of_all) {
       if (world.size() % tp != 0) continue;
       const Grid grid(world, {{"dp", world.size() / tp}, {"tp", tp}});
       Layers layers(grid), single(one_worker());
-      Optimizer optimizer(nn::parameters_of(layers), rule, of_stage(zero));
+      OptimizerOptions more = of_stage(zero);
+      more.joins_decays = layout % 2 == 1;
+      Optimizer optimizer(nn::parameters_of(layers), rule, more);
       auto reference = torchs_optimizer<Reference>(single, of_all.weight_decay(0.1));
       for (int64_t step = 0; step < 4; ++step) {
         const double scale = step % 2 == 0 ? 1 : 1024;

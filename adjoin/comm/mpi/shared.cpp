@@ -99,7 +99,10 @@ void MpiShared::begin() {
   MPI_Query_thread(&level);
   progress = std::make_unique<mpi::Progress>(/*has_thread=*/level == MPI_THREAD_MULTIPLE);
   if (is_guest()) {
-    check_mpi(MPI_Comm_dup(MPI_Comm_f2c(*options.communicator), &job), "MPI_Comm_dup");
+    const MPI_Comm given = MPI_Comm_f2c(*options.communicator);
+    require(given && given != MPI_COMM_NULL,
+            "expected a communicator of MPI's, got none");  // for which MPI ends the job
+    check_mpi(MPI_Comm_dup(given, &job), "MPI_Comm_dup");
     check_mpi(MPI_Comm_set_errhandler(job, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     await_finalize();
   }
