@@ -80,8 +80,6 @@ TEST(TrainProgram, refuses_what_means_nothing_for_a_program_by_name) {
   expect("--vocab bytes", "--loss is for --program on tensors");
   expect("--masks torch --dp 2", "--masks torch is for a --program on one rank");
   EXPECT_THAT(run(run_of.train("--loss mse --dry-run")).out, HasSubstr("memory of a rank's tensors in a step"));
-  EXPECT_THAT(run(run_of.train("--loss mse --ranks 2 --out " + run_of.out())).err,
-              HasSubstr("--program: a plan of all layouts knows adjoin's own models"));
   EXPECT_THAT(run("train --loss mse --data sample --out " + run_of.out()).err,
               HasSubstr("--loss is for --program on tensors"));
 }
