@@ -67,7 +67,8 @@ std::vector<int64_t> micro_batches_of(const Configuration& c, bool narrows) {
 
 std::vector<bool> halves_of(Configuration c, int64_t ranks_a_host) {
   c.halves = true;
-  const bool are_possible = c.tp > 1 && c.pp == 1 && c.zero == 1 && parts_of_step(c) <= c.batch / c.dp;
+  const bool are_possible =
+      c.tp > 1 && c.pp == 1 && c.zero == 1 && !c.has_program() && parts_of_step(c) <= c.batch / c.dp;
   return are_possible && ranks_a_host == 1 ? std::vector{false, true} : std::vector{false};
 }
 
@@ -87,7 +88,7 @@ std::vector<Configuration> uses_of(std::vector<Configuration> layouts, const std
   };
   using C = Configuration;
   vary("sp", &C::sp, [&](const C& c) {
-    return c.tp == 1 ? std::vector{false} : narrows ? std::vector{true} : std::vector{false, true};
+    return c.tp == 1 || c.has_program() ? std::vector{false} : narrows ? std::vector{true} : std::vector{false, true};
   });
   vary("cp_method", &C::cp_method, [&](const C& c) { return methods(c, narrows); });
   vary("recompute", &C::recompute, recomputations);
@@ -121,7 +122,7 @@ Candidates candidates(const Configuration& base, int64_t ranks, const std::set<s
       for (const int64_t pp : divisors(ranks / tp / cp)) {
         const int64_t dp = ranks / tp / cp / pp;
         const bool is_of_texts = base.task.empty();
-        if (pp > segments || (is_of_texts && (tp > base.heads || cp > base.sequence)))
+        if (pp > segments || (base.has_program() && cp > 1) || (is_of_texts && (tp > base.heads || cp > base.sequence)))
           continue;  // train would refuse it
         if (narrows && is_of_texts && cp > 1 && cp * kFewTokens > base.sequence) continue;
         for (const int64_t ep : divisors(dp)) {

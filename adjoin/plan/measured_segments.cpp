@@ -25,7 +25,8 @@ std::vector<int64_t> layout_of_needs(const Configuration& c, const models::Segme
   std::vector<int64_t> numbers{c.ep, c.cp, c.tp, c.sp ? 1 : 0, c.zero, parts_of_step(c) > 1 ? 1 : 0};
   numbers.insert(numbers.end(), {static_cast<int64_t>(row_options(c).method), static_cast<int64_t>(c.recompute)});
   const bool has_table = std::ranges::any_of(segment.parts, &models::ModuleRecipe::is_table);
-  if (c.ep > 1 || c.zero > 1 || has_table || segment.with_input) numbers.insert(numbers.end(), {c.dp, c.pp});
+  if (c.ep > 1 || c.zero > 1 || has_table || segment.with_input)
+    numbers.insert(numbers.end(), {c.dp, c.pp, c.has_program() ? c.microbatches : 0});
   return numbers;
 }
 
@@ -33,7 +34,10 @@ std::vector<int64_t> layout_of_needs(const Configuration& c, const models::Segme
 std::string layout_of_seconds(const Configuration& c) {
   const std::vector<int64_t> numbers{c.ep, c.cp, c.tp, c.sp ? 1 : 0, parts_of_step(c) > 1 ? 1 : 0};
   return joined(numbers, " ") + (c.cp > 1 ? " " + text_of("cp_method", c) : "") +
-         (c.recompute == Recompute::attention ? " attention again" : "") + ": ";
+         (c.recompute == Recompute::attention                 ? " attention again"
+          : c.has_program() && c.recompute != Recompute::none ? " blocks again"
+                                                              : "") +
+         ": ";
 }
 
 /// The weights of a segment of which the rank has the larger shards.
@@ -68,7 +72,9 @@ Load load_of(const SegmentTrial& trial, const models::Model& model) {
   for (const auto& [name, x] : trial.input.items()) numbers.push_back(x.numel());
   if (!rows) numbers.push_back(trial.batch.input.numel());
   if (trial.segment.output_shape) numbers.push_back(trial.segment.output_shape(model->stage(), rows).front());
-  return {trial.batch.input.size(0), hash_of(std::span<const int64_t>(numbers))};
+  // A program gets padded texts.
+  return {trial.segment.with_input ? trial.batch.input.numel() : trial.batch.input.size(0),
+          hash_of(std::span<const int64_t>(numbers))};
 }
 
 /// What is the same for all micro-batches: the segment's kind, and the rank's pieces of weights.

@@ -24,6 +24,7 @@
 #include "adjoin/train/stages.hpp"
 #include "adjoin/train/tasks.hpp"
 #include "adjoin/train/trainer.hpp"
+#include "adjoin/train/training_order.hpp"
 #include "adjoin/train/workers.hpp"
 
 namespace adjoin::plan {
@@ -47,6 +48,8 @@ class Tasks {
                               c.sp,
                               static_cast<int64_t>(c.cp_method),
                               c.recompute == train::Recompute::attention};
+    if (c.has_program())
+      kind.insert(kind.end(), {c.dp, c.tp, c.microbatches, c.zero, static_cast<int64_t>(c.recompute)});
     if (const auto found = tasks_.find(kind); found != tasks_.end()) return *found->second;
     if (std::unique_ptr<train::Task> task = base_->laid_out(c)) return *(tasks_[kind] = std::move(task));
     kind.insert(kind.end(), {c.dp, c.ep, c.pp, c.cp, c.tp});  // a task of your own may depend on more
@@ -81,6 +84,13 @@ int64_t samples_of(int64_t tokens, std::span<const int64_t> lengths) {
   const int64_t mean =
       std::max<int64_t>(1, std::accumulate(lengths.begin(), lengths.end(), int64_t{0}) / std::ssize(lengths));
   return std::clamp<int64_t>((tokens + mean - 1) / mean, 1, kMostTimedSamples);
+}
+
+/// The segments of a layout. In a job all processes cut a program where the first one does.
+std::vector<models::Segment> agreed_segments(const Configuration& c, const train::Task& task) {
+  if (c.has_program() && c.pp > 1 && started_by_mpi())
+    train::run_workers(c, [&](const Communicator& world) { segments_of(c, task, world); });
+  return segments_of(c, task);
 }
 
 /// Makes the plans of one layout after another.
@@ -181,22 +191,21 @@ Plan layouts(const Configuration& given, const train::TaskMaker& make, const Pla
   const int64_t ranks = request.placement.ranks;
   require(ranks >= 1, "plan: expected at least 1 rank, got " + std::to_string(ranks));
   check_planned_device(given);
-  require(!given.has_program(),
-          "--program: a plan of all layouts knows adjoin's own models; train --dry-run tells what one layout needs");
   Planner planner(given, make, request);
   Configuration configuration = given;
   configuration.task = planner.tasks().base().name();
-  const std::vector<models::Segment> segments = planner.tasks().base().segments();
-  const Candidates tried =
-      candidates(configuration, ranks, request.fixed, std::ssize(segments), request.placement.ranks_a_host());
+  const Candidates tried = candidates(configuration, ranks, request.fixed, planner.tasks().base().most_stages(),
+                                      request.placement.ranks_a_host());
   Plan plan{.ranks = ranks, .memory = request.memory, .remarks = tried.choices};
   std::set<std::string> refused;  // why, of layouts that the task cannot take
   std::string why = "in each layout some ranks would get no sample of a batch";
   for (const Configuration& c : tried.layouts) {
-    if (!is_accepted(c, segments_of(c, planner.tasks().of(c)), why)) continue;
     try {
       train::with_adjoin_errors([&] {
-        check_rows(c, planner.tasks().of(c));
+        const train::Task& task = planner.tasks().of(c);
+        if (!is_accepted(c, agreed_segments(c, task), why)) return;
+        check_rows(c, task);
+        if (c.has_program()) check_batches(c, task);
         PlannedLayout layout = planner.planned(c);
         const bool fits = !request.memory || layout.needs() <= *request.memory;
         (fits ? plan.fitting : plan.too_large).push_back(std::move(layout));

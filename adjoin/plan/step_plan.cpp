@@ -309,6 +309,7 @@ RankPlan plan_rank(const PlannedRun& run, const EqualRanks& alike, const Optimiz
 /// What the models of ranks depend on, besides their coordinates along pp and tp.
 std::vector<int64_t> layout_of_models(const Configuration& c, const Stages& stages) {
   std::vector<int64_t> numbers{c.dp, c.ep, c.pp, c.cp, c.tp, c.sp ? 1 : 0, c.zero, c.chunks};
+  if (c.has_program()) numbers.push_back(c.microbatches);  // its cuts are found for so many samples
   numbers.insert(numbers.end(), {static_cast<int64_t>(c.cp_method), static_cast<int64_t>(c.recompute)});
   numbers.insert(numbers.end(), stages.ends.begin(), stages.ends.end());
   return numbers;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
+#include <system_error>
 
 #include "adjoin/base/cores.hpp"
 #include "adjoin/base/hash.hpp"
@@ -79,7 +81,10 @@ std::string model_text(const train::Configuration& c) {
   std::string text;
   for (const train::Field& field : train::fields())
     if (field.group == "Model" || field.name == "precision") text += train::text_of(field, c) + " ";
-  return text;
+  if (!c.has_program()) return text;
+  std::error_code missing;  // another file may come to have the same name
+  const auto written = std::filesystem::last_write_time(c.program, missing).time_since_epoch().count();
+  return text + std::to_string(written) + " on " + c.data;
 }
 
 /// Interpolates linearly between the points of a curve; beyond the last point in proportion. `points`: x and y in turn,
@@ -119,15 +124,6 @@ struct Workbench::Group {
   Group(int64_t all, int64_t on_one_host) : ranks(all), ranks_a_host(on_one_host) {}
   std::string text() const { return std::to_string(ranks) + " ranks, " + std::to_string(ranks_a_host) + " a host"; }
 };
-
-int64_t hosts_of_job() {
-  if (!started_by_mpi() || mpi_job_size() % mpi_job_ranks_here() != 0) return 1;
-  return mpi_job_size() / mpi_job_ranks_here();
-}
-
-JobSession::JobSession() {
-  if (started_by_mpi()) session_.emplace();
-}
 
 Workbench::Workbench(const train::Configuration& configuration, const JobHosts& placement, double seconds,
                      double tolerance, bool measures_anew)

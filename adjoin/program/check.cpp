@@ -79,17 +79,8 @@ class Checker {
       if (first_line_of(error).find("eta tensor") == std::string::npos) throw;
       return check_numbers(node);  // it asks for values
     }
-    if (!node.gives_list) {
-      for (size_t i = 0; i < node.outputs.size(); ++i) compare(node.outputs[i], stack[i]);
-      return;
-    }
-    require(stack.size() == 1 && stack[0].isTensorList(), "the operator gives no list of tensors");
-    const std::vector<at::Tensor> list = stack[0].toTensorVector();
-    require(list.size() == node.outputs.size(), [&] {
-      return "the operator gives " + std::to_string(list.size()) + " tensors, the file declares " +
-             std::to_string(node.outputs.size());
-    });
-    for (size_t i = 0; i < list.size(); ++i) compare(node.outputs[i], list[i]);
+    spread_results(node, stack);
+    for (size_t i = 0; i < node.outputs.size(); ++i) compare(node.outputs[i], stack[i]);
   }
 
   /// Where LibTorch cannot find the sizes: no number says more than the file declares.

@@ -34,6 +34,8 @@ class Dataflow {
 
   size_t nodes() const { return effects_.size(); }
   const Effects& effects(size_t node) const { return effects_[node]; }
+  /// The node after the last to read a value.
+  size_t read_until(Slot slot) const { return read_[static_cast<size_t>(slot)]; }
   /// What goes over a border, the place of the first node after it.
   std::vector<Slot> alive(size_t border) const;
   /// Its bytes at the sizes of the example.

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "adjoin/program/dataflow.hpp"
 #include "adjoin/program/operators.hpp"
 
 namespace adjoin::program {
@@ -64,11 +65,6 @@ class Evaluator {
     if (why_not.empty()) why_not = node.where() + " " + what;
   }
 
-  static bool writes(const Node& node, size_t argument) {
-    const auto* alias = node.handle->schema().arguments()[argument].alias_info();
-    return alias != nullptr && alias->isWrite();
-  }
-
   /// A norm counts the batches that it saw.
   static bool counts_batches(const Node& node, const std::map<Slot, std::string>& buffers) {
     if (node.target != "aten.add_.Tensor" || node.arguments[0].slots.empty()) return false;
@@ -79,11 +75,13 @@ class Evaluator {
   void evaluate(Node& node, std::map<Slot, std::string>& buffers) {
     const bool has_switch = switch_off(node);
     if (!has_switch && node.handle->hasTag(at::Tag::nondeterministic_seeded)) note(node, "draws random numbers");
-    for (size_t i = 0; i < node.arguments.size(); ++i) {
-      if (node.arguments[i].slots.empty()) continue;
-      const auto buffer = buffers.find(node.arguments[i].slots[0]);
+    const Effects effects = effects_of(node);
+    for (const Argument& argument : node.arguments) {
+      if (argument.slots.empty()) continue;
+      const auto buffer = buffers.find(argument.slots[0]);
       if (buffer == buffers.end()) continue;
-      if (writes(node, i)) note(node, "writes to the buffer " + buffer->second);
+      if (std::ranges::count(effects.writes, argument.slots[0]) > 0)
+        note(node, "writes to the buffer " + buffer->second);
       const std::string name = buffer->second;
       for (size_t j = 0; j < node.outputs.size() && j < node.handle->schema().returns().size(); ++j)
         if (node.handle->schema().returns()[j].alias_info() != nullptr)

@@ -26,6 +26,10 @@ at::MemoryFormat memory_format(int64_t number) {
 
 constexpr int64_t kStrided = 7;
 
+bool is_number(const std::string& kind) {
+  return kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool";
+}
+
 Argument constant(c10::IValue value) {
   return {.constant = std::move(value)};
 }
@@ -63,8 +67,7 @@ class Reader {
   Slot input_of(const Json& json) {
     const auto& [kind, value] = only(json);
     if (kind == "as_tensor") return made(text(value, "name"));
-    const bool is_number = kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool";
-    return is_number && value.contains("as_name") ? made(text(value, "as_name")) : kNoSlot;
+    return is_number(kind) && value.contains("as_name") ? made(text(value, "as_name")) : kNoSlot;
   }
 
   Slot made(const std::string& name) {
@@ -98,7 +101,7 @@ class Reader {
     if (kind == "as_floats") return constant(listed<double>(value, real));
     if (kind == "as_bools") return constant(listed<bool>(value, boolean));
     if (kind == "as_sym_ints") return sizes(value);
-    if (kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool") {
+    if (is_number(kind)) {
       const auto& [form, number] = only(value);
       return form == "as_name" ? this->value(string(number)) : read_argument(value);
     }
@@ -227,7 +230,7 @@ class Reader {
         require(json.size() == 1, "an operator gives a list and more");
         node.gives_list = true;
         for (const Json& tensor : value) node.outputs.push_back(made(text(tensor, "name")));
-      } else if (kind == "as_sym_int" || kind == "as_sym_bool" || kind == "as_sym_float") {
+      } else if (is_number(kind)) {
         node.outputs.push_back(made(text(value, "as_name")));
       } else {
         require(kind == "as_none", [&] { return "a result of the form " + in_quotes(kind) + " is not supported"; });

@@ -19,13 +19,10 @@ bool is_of_sizes(const Node& node) {
 class Grouping {
  public:
   Grouping(const Graph& graph, const std::set<Slot>& weights)
-      : from_(graph), weights_(weights), read_(graph.values.size()) {
-    for (size_t i = 0; i < graph.nodes.size(); ++i)
-      for (const Slot slot : effects_of(graph.nodes[i]).reads) read_[static_cast<size_t>(slot)] = i;
-    for (const Argument& output : graph.outputs)
-      for (const Slot slot : output.slots) read_[static_cast<size_t>(slot)] = graph.nodes.size();
-    graph_ = {.inputs = graph.inputs, .outputs = graph.outputs, .nodes = {}, .values = graph.values};
-  }
+      : from_(graph),
+        weights_(weights),
+        flow_(graph, {}),
+        graph_{.inputs = graph.inputs, .outputs = graph.outputs, .nodes = {}, .values = graph.values} {}
 
   Graph grouped(const std::vector<std::string>& patterns, bool all) {
     for (size_t i = 0; i < from_.nodes.size();) {
@@ -62,21 +59,20 @@ class Grouping {
     std::set<size_t> kept;
     for (size_t i = begin; i < end; ++i)
       for (const Slot slot : from_.nodes[i].outputs)
-        if (slot != kNoSlot && read_[static_cast<size_t>(slot)] >= end) given.push_back(slot);
+        if (slot != kNoSlot && flow_.read_until(slot) > end) given.push_back(slot);
     if (given.size() < 2) return {};
     std::set<Slot> needed(given.begin(), given.end() - 1);
     const auto is_needed = [&](Slot slot) { return needed.contains(slot); };
     for (size_t i = end; i-- > begin;) {
       const Node& node = from_.nodes[i];
-      const Effects effects = effects_of(node);
-      if (std::ranges::any_of(node.outputs, is_needed)) {
-        if (effects.draws || std::ranges::count(node.outputs, given.back()) > 0) return {};
-        kept.insert(i);
-        needed.insert(effects.reads.begin(), effects.reads.end());
-      }
+      if (std::ranges::none_of(node.outputs, is_needed)) continue;
+      const Effects& effects = flow_.effects(i);
+      if (effects.draws || std::ranges::count(node.outputs, given.back()) > 0) return {};
+      kept.insert(i);
+      needed.insert(effects.reads.begin(), effects.reads.end());
     }
     for (size_t i = begin; i < end; ++i)
-      if (!kept.contains(i) && std::ranges::any_of(effects_of(from_.nodes[i]).writes, is_needed)) return {};
+      if (!kept.contains(i) && std::ranges::any_of(flow_.effects(i).writes, is_needed)) return {};
     return kept;
   }
 
@@ -87,7 +83,7 @@ class Grouping {
     const std::set<size_t> kept = nodes_kept(begin, end);
     for (size_t i = begin; i < end; ++i) {
       const Node& node = from_.nodes[i];
-      const Effects effects = effects_of(node);
+      const Effects& effects = flow_.effects(i);
       const auto is_made = [&](Slot slot) { return made.contains(slot); };
       if (kept.contains(i) || (is_of_sizes(node) && std::ranges::none_of(effects.reads, is_made))) {
         graph_.nodes.push_back(node);
@@ -110,7 +106,7 @@ class Grouping {
       }
     std::string names;
     for (const Slot slot : made)
-      if (slot != kNoSlot && read_[static_cast<size_t>(slot)] >= end) {
+      if (slot != kNoSlot && flow_.read_until(slot) > end) {
         group.outputs.push_back(slot);
         names += (names.empty() ? "" : ", ") + from_.values[static_cast<size_t>(slot)].name;
       }
@@ -126,7 +122,7 @@ class Grouping {
 
   const Graph& from_;
   const std::set<Slot>& weights_;
-  std::vector<size_t> read_;  // the last node that reads a value
+  const Dataflow flow_;
   Graph graph_;
 };
 
@@ -157,7 +153,6 @@ std::vector<std::string> repeated_modules(const Program& net) {
   std::vector<std::string> patterns;
   for (const auto& [list, found] : numbers)
     if (found.size() > 1) patterns.push_back(list + "*");
-  require(!patterns.empty(), [&] { return net.path() + ": recompute: it has no list of modules, such as blocks"; });
   return patterns;
 }
 

@@ -65,24 +65,6 @@ c10::IValue argument_value(const Argument& argument, const Values& values, at::D
   return {};
 }
 
-void keep_results(const Node& node, torch::jit::Stack& stack, Values& values) {
-  const auto keep = [&](size_t i, c10::IValue value) {
-    if (node.outputs[i] != kNoSlot) values[static_cast<size_t>(node.outputs[i])] = std::move(value);
-  };
-  if (node.gives_list) {
-    require(stack.size() == 1 && stack[0].isTensorList(), "the operator gives no list of tensors");
-    const auto list = stack[0].toTensorList();
-    require(list.size() == node.outputs.size(), [&] {
-      return "the operator gives " + std::to_string(list.size()) + " tensors, expected " +
-             std::to_string(node.outputs.size());
-    });
-    for (size_t i = 0; i < list.size(); ++i) keep(i, at::Tensor(list[i]));
-    return;
-  }
-  require(stack.size() >= node.outputs.size(), "the operator gives fewer results than the graph says");
-  for (size_t i = 0; i < node.outputs.size(); ++i) keep(i, std::move(stack[i]));
-}
-
 void run_body(const Node& node, torch::jit::Stack& stack, at::Device device) {
   const Graph& body = *node.body;
   Values values(body.values.size());
@@ -190,6 +172,18 @@ void push_arguments(const Node& node, const Values& values, at::Device device, t
   for (const Argument& argument : node.arguments) stack.push_back(argument_value(argument, values, device));
 }
 
+void spread_results(const Node& node, torch::jit::Stack& stack) {
+  if (node.gives_list) {
+    require(stack.size() == 1 && stack[0].isTensorList(), "the operator gives no list of tensors");
+    std::vector<at::Tensor> list = stack[0].toTensorVector();
+    stack.assign(std::make_move_iterator(list.begin()), std::make_move_iterator(list.end()));
+  }
+  require(node.gives_list ? stack.size() == node.outputs.size() : stack.size() >= node.outputs.size(), [&] {
+    return "the operator gives " + counted(std::ssize(stack), "result") + ", the file declares " +
+           std::to_string(node.outputs.size());
+  });
+}
+
 c10::IValue run_numbers(const Node& node, const torch::jit::Stack& stack) {
   if (node.kind == Node::Kind::numbers) return node.function(stack);
   require(stack[0].isTensor(), "an argument is no tensor");
@@ -207,7 +201,9 @@ void run(const Graph& graph, Values& values, at::Device device) {
       stack.clear();
       push_arguments(node, values, device, stack);
       run_node(node, stack, device);
-      keep_results(node, stack, values);
+      spread_results(node, stack);
+      for (size_t i = 0; i < node.outputs.size(); ++i)
+        if (node.outputs[i] != kNoSlot) values[static_cast<size_t>(node.outputs[i])] = std::move(stack[i]);
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {

@@ -16,6 +16,10 @@ using Values = std::vector<c10::IValue>;
 /// Throws: InvalidArgument where a value is no tensor or no number and should be
 void push_arguments(const Node& node, const Values& values, at::Device device, torch::jit::Stack& stack);
 
+/// Leaves the results of an operator on the stack, those of a list one by one: at least as many as the node has.
+/// Throws: InvalidArgument where it gave fewer, or a list of other length
+void spread_results(const Node& node, torch::jit::Stack& stack);
+
 /// Carries out a node that computes with sizes, whose arguments are on the stack.
 c10::IValue run_numbers(const Node& node, const torch::jit::Stack& stack);
 

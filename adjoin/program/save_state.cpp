@@ -2,66 +2,98 @@
 
 #include <caffe2/serialize/inline_container.h>
 
-#include <map>
+#include <algorithm>
+#include <exception>
+#include <system_error>
 #include <utility>
 
 #include "adjoin/movement/global_tensor.hpp"
-#include "adjoin/nn/state.hpp"
+#include "adjoin/parallel/distribute.hpp"
 #include "adjoin/program/archive.hpp"
 #include "adjoin/program/weights.hpp"
+#include "adjoin/store/checkpoint.hpp"
+#include "adjoin/store/fail_alike.hpp"
+#include "adjoin/store/on_root.hpp"
 #include "adjoin/store/output_file.hpp"
-#include "adjoin/store/safetensors.hpp"
 
 namespace adjoin::program {
 
 namespace {
 
-using State = std::map<std::string, at::Tensor>;
+namespace fs = std::filesystem;
+using Pieces = std::vector<nn::Parameter>;
 
-/// The program's own file with these weights.
-void write_program(const Program& net, const State& state, const std::filesystem::path& path) {
+/// The program's own file with the weights of another, of which one record at a time is in memory.
+void write_program(const Program& net, const fs::path& weights, const fs::path& path) {
   const Archive archive(net.path());
-  const auto changed = records_with(archive, "data/weights/model_weights_config.json", state);
+  const train::SafetensorsFile state(weights);
   caffe2::serialize::PyTorchStreamWriter writer(path.string());
-  for (const std::string& record : archive.records()) {
-    if (record.starts_with(".data/") || record == "byteorder" || record == "version")
-      continue;  // which it writes itself
-    const auto found = changed.find(record);
-    const std::string bytes = found == changed.end() ? archive.text(record) : found->second;
-    writer.writeRecord(record, bytes.data(), bytes.size());
-  }
+  for_each_record_with(
+      archive, "data/weights/model_weights_config.json",
+      [&](const std::string& name) { return state.contains(name) ? state.read(name) : at::Tensor(); },
+      [&](const std::string& record, const std::string& bytes) {
+        if (record.starts_with(".data/") || record == "byteorder" || record == "version")
+          return;  // which it writes itself
+        writer.writeRecord(record, bytes.data(), bytes.size());
+      });
   writer.writeEndOfFile();
 }
 
-/// Under all names, without what no state_dict has.
-void write_state(const Program& net, State state, const std::filesystem::path& path) {
-  for (const std::string& name : net.passing_buffers()) state.erase(name);
-  for (const auto& [name, first] : net.shared_names()) state[name] = state.at(first);
-  if (path.extension() != ".pt2") return train::write_safetensors(path, state, {{"format", "pt"}});
-  std::filesystem::path unfinished = path;
+/// What Python's state_dict has, under all its names.
+Pieces of_state(const Program& net, Pieces pieces) {
+  std::erase_if(pieces,
+                [&](const nn::Parameter& piece) { return std::ranges::count(net.passing_buffers(), piece.name) > 0; });
+  for (const auto& [name, first] : net.shared_names()) {
+    pieces.push_back(*std::ranges::find(pieces, first, &nn::Parameter::name));
+    pieces.back().name = name;
+  }
+  return pieces;
+}
+
+void write(const Program& net, Pieces pieces, const Grid& grid, const fs::path& path) {
+  pieces = of_state(net, std::move(pieces));
+  if (path.extension() != ".pt2") return train::save_state(path, pieces, grid, {{"format", "pt"}});
+  fs::path weights = path, unfinished = path;
+  weights += ".adjoin-weights";
   unfinished += ".adjoin-new";
-  write_program(net, state, unfinished);
-  train::publish_file(unfinished, path);
+  train::save_state(weights, pieces, grid);
+  const Communicator workers = grid.group_of(grid.shape().ranks());
+  std::exception_ptr error;
+  train::on_root(workers, "writing " + path.string(), [&] {
+    try {
+      write_program(net, weights, unfinished);
+      train::publish_file(unfinished, path);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    std::error_code ignored;
+    fs::remove(weights, ignored);
+    fs::remove(unfinished, ignored);
+  });
+  train::fail_alike(workers, [&] {
+    if (error) std::rethrow_exception(error);
+  });
 }
 
 }  // namespace
 
-void save_state(const Program& net, const std::filesystem::path& path) {
-  State state;
-  bool writes = true;
-  const auto add = [&](const std::string& name, const at::Tensor& tensor) {
-    if (is_global(tensor)) writes = piece_of(tensor).home->rank == 0;
-    const at::Tensor all = whole(tensor).detach();  // on every worker
-    if (writes) state[name] = all.contiguous();
-  };
-  for (const auto& item : net.named_parameters()) add(item.key(), item.value());
-  for (const auto& item : net.named_buffers()) add(item.key(), item.value());
-  if (writes) write_state(net, std::move(state), path);
+void save_state(const Program& net, const fs::path& path) {
+  const std::vector<parallel::NamedTensor> tensors = parallel::tensors_of(net);
+  const auto global = std::ranges::find_if(tensors, [](const auto& one) { return is_global(one.tensor); });
+  const Grid grid = global == tensors.end() ? Grid(Communicator(), {{"dp", 1}}) : piece_of(global->tensor).home->grid;
+  Pieces pieces;
+  for (const auto& [name, tensor, is_buffer] : tensors) {
+    const DistributedTensor piece = is_global(tensor)
+                                        ? local_of(tensor.detach())
+                                        : DistributedTensor{tensor, Layout(grid.shape(), tensor.sizes().vec()), grid};
+    pieces.push_back({name, piece.local, piece.layout, grid, {}, is_buffer});
+  }
+  write(net, std::move(pieces), grid, path);
 }
 
-void save_state(const Program& net, const std::vector<nn::Parameter>& pieces, const std::filesystem::path& path) {
-  State state = nn::gather_state(pieces);
-  if (!state.empty()) write_state(net, std::move(state), path);
+void save_state(const Program& net, const std::vector<nn::Parameter>& pieces, const fs::path& path) {
+  const Communicator world = pieces.empty() ? Communicator() : pieces.front().grid.world();
+  write(net, pieces, Grid(world, {{"dp", world.size()}}), path);
 }
 
 }  // namespace adjoin::program

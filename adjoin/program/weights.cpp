@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "adjoin/program/declared.hpp"
 
@@ -121,23 +122,27 @@ std::map<std::string, at::Tensor> read_tensors(const Archive& archive, const std
   return tensors;
 }
 
-std::map<std::string, std::string> records_with(const Archive& archive, const std::string& configuration,
-                                                const std::map<std::string, at::Tensor>& tensors) {
-  std::map<std::string, std::string> records;
-  for_each_place(archive, configuration, [&](const std::string& name, const Place& place) {
-    const auto found = tensors.find(name);
-    if (found == tensors.end()) return;
-    require(found->second.sizes() == place.sizes, "the file has other sizes than when it was read");
-    read_one(archive, place);  // its checks
-    const auto record = records.try_emplace(place.record).first;
-    if (record->second.empty()) record->second = archive.text(place.record);
-    const auto elements = static_cast<int64_t>(record->second.size() / c10::elementSize(place.type));
-    if (end_of(place) > 0)
-      at::from_blob(record->second.data(), {elements}, place.type)
-          .as_strided(place.sizes, place.strides, place.offset)
-          .copy_(found->second);
-  });
-  return records;
+void for_each_record_with(const Archive& archive, const std::string& configuration,
+                          const std::function<at::Tensor(const std::string& name)>& value,
+                          const std::function<void(const std::string& record, const std::string& bytes)>& write) {
+  std::map<std::string, std::vector<std::pair<std::string, Place>>> places;  // by record
+  for_each_place(archive, configuration,
+                 [&](const std::string& name, const Place& place) { places[place.record].emplace_back(name, place); });
+  for (const std::string& record : archive.records()) {
+    std::string bytes = archive.text(record);
+    for (const auto& [name, place] : places[record]) {
+      const at::Tensor x = value(name);
+      if (!x.defined()) continue;
+      require(x.sizes() == place.sizes, "the file has other sizes than when it was read");
+      read_one(archive, place);  // its checks
+      const auto elements = static_cast<int64_t>(bytes.size() / c10::elementSize(place.type));
+      if (end_of(place) > 0)
+        at::from_blob(bytes.data(), {elements}, place.type)
+            .as_strided(place.sizes, place.strides, place.offset)
+            .copy_(x);
+    }
+    write(record, bytes);
+  }
 }
 
 }  // namespace adjoin::program

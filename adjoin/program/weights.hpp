@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 
@@ -13,9 +14,11 @@ namespace adjoin::program {
 /// Cost:   memory of the records, and again of those that are read in pieces
 std::map<std::string, at::Tensor> read_tensors(const Archive& archive, const std::string& configuration);
 
-/// The records of that configuration, in which the tensors of `tensors` have their new values, by the records' names.
-/// Throws: as read_tensors
-std::map<std::string, std::string> records_with(const Archive& archive, const std::string& configuration,
-                                                const std::map<std::string, at::Tensor>& tensors);
+/// Calls write(record, bytes) with each record of an archive, one after another, in which the tensors of that configuration have the values
+/// that value(name) gives; one that is undefined stays as it is.
+/// Throws: as read_tensors; InvalidArgument for a value of another shape
+void for_each_record_with(const Archive& archive, const std::string& configuration,
+                          const std::function<at::Tensor(const std::string& name)>& value,
+                          const std::function<void(const std::string& record, const std::string& bytes)>& write);
 
 }  // namespace adjoin::program

@@ -84,6 +84,8 @@ class Task {
   virtual std::vector<models::Segment> segments_for(int /*stages*/, const Communicator& /*world*/) const {
     return segments();
   }
+  /// The most stages that a plan tries.
+  virtual int64_t most_stages() const { return std::ssize(segments()); }
   /// The same task for a configuration that differs only in its layout, without reading data again; null if the task must be
   /// made anew.
   virtual std::unique_ptr<Task> laid_out(const Configuration&) const { return nullptr; }

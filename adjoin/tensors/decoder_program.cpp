@@ -39,6 +39,13 @@ std::unique_ptr<Task> DecoderProgram::open(const Configuration& configuration, c
   });
 }
 
+std::unique_ptr<Task> DecoderProgram::laid_out(const Configuration& configuration) const {
+  auto task =
+      std::make_unique<DecoderProgram>(net_->laid_out(configuration), with_length(configuration, *net_), words());
+  task->share(*this);
+  return task;
+}
+
 std::vector<models::Segment> DecoderProgram::segments_for(int stages, const Communicator& world) const {
   const auto without_padding = [](const at::Tensor& scores, const at::Tensor& input) {
     const at::Tensor places = input.select(1, 1).flatten().nonzero().squeeze(1);

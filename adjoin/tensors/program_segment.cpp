@@ -1,6 +1,5 @@
 #include "adjoin/tensors/program_segment.hpp"
 
-#include <ATen/Context.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 
@@ -9,42 +8,23 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
-#include "adjoin/movement/global_tensor.hpp"
 #include "adjoin/parallel/automatic.hpp"
-#include "adjoin/parallel/pipelined.hpp"
 #include "adjoin/parallel/weight_shards.hpp"
 #include "adjoin/program/declared.hpp"
 #include "adjoin/program/recompute.hpp"
 #include "adjoin/program/stages.hpp"
 #include "adjoin/task/precision.hpp"
-#include "adjoin/tensors/samples_of_ranks.hpp"
+#include "adjoin/tensors/program_on_rank.hpp"
 
 namespace adjoin::train {
 namespace {
-
-/// The pieces of a program's weights under Python's names. They have their values already: none is initialized.
-class ProgramPieces : public nn::ShardedModule {
- public:
-  void add(const std::string& name, const nn::Parameter& parameter) {
-    const size_t dot = name.find('.');
-    if (dot == std::string::npos) {
-      register_piece(name, {parameter.layout, parameter.grid, nn::Initial::zeros()}, parameter.tensor.options(),
-                     parameter.is_buffer) = parameter.tensor;
-      return;
-    }
-    std::shared_ptr<ProgramPieces>& child = children_[name.substr(0, dot)];
-    if (!child) child = register_module(name.substr(0, dot), std::make_shared<ProgramPieces>());
-    child->add(name.substr(dot + 1), parameter);
-  }
-
- private:
-  std::map<std::string, std::shared_ptr<ProgramPieces>> children_;
-};
 
 /// The cuts of some of the weights.
 parallel::Cuts cuts_of(const parallel::Cuts& all, const std::vector<parallel::NamedTensor>& tensors) {
@@ -70,6 +50,12 @@ at::Tensor example_of(const program::TensorSpec& spec, int64_t samples) {
   return at::ones(sizes, spec.type);
 }
 
+void recompute_blocks(program::Program& net) {
+  const std::vector<std::string> patterns = program::repeated_modules(net);
+  require(!patterns.empty(), [&] { return net.path() + ": recompute: it has no list of modules, such as blocks"; });
+  net.recompute(patterns);
+}
+
 /// The place of the output that is trained among the outer graph's.
 size_t wanted_output(const program::OuterGraph& outer, bool is_loss) {
   std::optional<size_t> first;
@@ -84,110 +70,37 @@ size_t wanted_output(const program::OuterGraph& outer, bool is_loss) {
 
 }  // namespace
 
-/// A rank's program and its stages, which the parts of its model share.
-class ProgramNet::OnRank {
- public:
-  /// A part of the weights on the ranks that hold it: `place` are these, which `grid` has as a world of their own.
-  class Part : public ProgramPieces {
-   public:
-    Part(std::shared_ptr<OnRank> rank, const std::vector<parallel::NamedTensor>& tensors, const Grid& place,
-         const parallel::Cuts& cuts, bool shards)
-        : rank_(std::move(rank)) {
-      if (rank_->is_plain) {
-        for (const auto& [name, tensor, is_buffer] : tensors)
-          add(name, {name, tensor, Layout(place.shape(), tensor.sizes().vec()), place, {}, is_buffer});
-        return;
-      }
-      model_.emplace(tensors, rank_->grid, cuts);
-      for (nn::Parameter parameter :
-           shards ? (model_->shards(), model_->parameters()) : (model_->trained(), model_->parameters())) {
-        parameter.layout = parameter.layout.on(place.shape(), Kind::copied);
-        parameter.grid = place;
-        add(parameter.name, parameter);
-      }
-    }
-    void begin(const Step& step, int64_t drawn) { model_->begin(step, drawn); }
-    OnRank& rank() const { return *rank_; }
-
-   private:
-    const std::shared_ptr<OnRank> rank_;
-    std::optional<parallel::Distributed> model_;
-  };
-
-  std::shared_ptr<program::Program> net;
-  std::vector<parallel::Child> stages;
-  Grid grid;              ///< the ranks that have the same stages, as a world of their own
-  bool is_plain = false;  ///< runs as it is: on one rank, and draws by LibTorch's generator
-  bool is_seeded = false;
-
-  /// What a stage gives of global inputs.
-  parallel::Bundle run(size_t stage, const models::Modules& modules, const parallel::Bundle& received,
-                       const std::vector<at::Tensor>& inputs, const Step& step, const std::string& output) {
-    net->train(step.training);
-    if (is_plain) return run_plain(inputs, step, output);
-    const SamplesOfRanks samples(inputs.front().size(0), step.first_sample, grid.axis("dp"));
-    const auto layout = [&](const std::vector<int64_t>& shape) { return samples.layout(shape, grid.shape()); };
-    const parallel::Child& child = stages[stage];
-    const Step drawn{.seed = step.seed, .number = step.number, .training = step.training};
-    const std::shared_ptr<GlobalGrid> home = global_grid(grid);
-    home->step = drawn;
-    home->drawn = samples.first * parallel::kMostDraws + *child.draws_before;
-    for (size_t part = 0; part < modules.of_parts.size(); ++part) modules.as<Part>(part).begin(drawn, home->drawn);
-    const DrawsAlike alike(home);
-    std::vector<parallel::Bundle::Item> all;
-    for (const at::Tensor& input : inputs) {
-      std::vector<int64_t> shape = input.sizes().vec();
-      shape[0] = samples.all;
-      all.push_back({std::to_string(all.size()), global({input, layout(shape), grid})});
-    }
-    const parallel::Bundle results = child.with_micro_batch(
-        stage == 0 ? parallel::Bundle() : parallel::from_previous_stage(received, grid, layout), all);
-    if (stage + 1 < stages.size()) return parallel::for_next_stage(results, grid, layout);
-    const at::Tensor& result = chosen(results, output);
-    const std::vector<int64_t> shape = result.sizes().vec();
-    const bool has_samples = result.dim() > 0 && result.size(0) == samples.all;
-    return moved(result,
-                 home->interned(has_samples ? layout(shape) : Layout(grid.shape(), shape, {}, {{"dp", Kind::copied}})),
-                 *home);
-  }
-
- private:
-  static const at::Tensor& chosen(const parallel::Bundle& results, const std::string& output) {
-    return results.size() == 1 ? static_cast<const at::Tensor&>(results) : results[output];
-  }
-
-  at::Tensor run_plain(const std::vector<at::Tensor>& inputs, const Step& step, const std::string& output) {
-    if (step.training && !is_seeded) {
-      is_seeded = true;
-      at::Generator generator = at::globalContext().defaultGenerator(inputs.front().device());
-      const std::scoped_lock lock(generator.mutex());
-      generator.set_current_seed(step.seed);
-    }
-    return chosen(net->run({inputs.begin(), inputs.end()}), output);
-  }
-};
-
 /// The programs of a process's ranks, each a thread: as long as a part of its model lives.
 class ProgramNet::Ranks {
  public:
   std::vector<int64_t> borders;
 
   template <class Open>
-  std::shared_ptr<OnRank> here(const Open& open) {
+  std::shared_ptr<ProgramOnRank> here(const Open& open) {
     const std::scoped_lock lock(guard_);
-    std::weak_ptr<OnRank>& known = of_threads_[std::this_thread::get_id()];
-    std::shared_ptr<OnRank> rank = known.lock();
-    if (!rank) known = rank = std::make_shared<OnRank>(open());
+    std::weak_ptr<ProgramOnRank>& known = of_threads_[std::this_thread::get_id()];
+    std::shared_ptr<ProgramOnRank> rank = known.lock();
+    if (!rank) known = rank = std::make_shared<ProgramOnRank>(open());
     return rank;
   }
 
  private:
   std::mutex guard_;
-  std::map<std::thread::id, std::weak_ptr<OnRank>> of_threads_;
+  std::map<std::thread::id, std::weak_ptr<ProgramOnRank>> of_threads_;
+};
+
+/// What all layouts of a network have in common.
+struct ProgramNet::Known {
+  std::mutex guard;
+  std::map<Recompute, std::shared_ptr<program::Program>> nets;
+  std::map<std::pair<Recompute, int>, std::vector<int64_t>> borders;     // of so many stages
+  std::map<std::tuple<int64_t, int64_t, int64_t>, parallel::Cuts> cuts;  // by dp, tp and samples at once
 };
 
 ProgramNet::ProgramNet(const Configuration& configuration)
-    : configuration_(configuration), net_(program::load_program(configuration.program)) {
+    : configuration_(configuration),
+      net_(program::load_program(configuration.program)),
+      known_(std::make_shared<Known>()) {
   const auto check = [&](bool is_right, const std::string& what) {
     require(is_right, [&] { return path() + ": " + what; });
   };
@@ -219,29 +132,53 @@ ProgramNet::ProgramNet(const Configuration& configuration)
                                                output_name_ + "\", " + program::to_string(output_));
   check(is_loss || !output_.sizes.empty(),
         "its output \"" + output_name_ + "\" is one number: is it the loss (--loss none)?");
-  if (configuration.tp > 1) find_cuts();
-  if (configuration.recompute == Recompute::segment) net_->recompute(program::repeated_modules(*net_));
+  lay_out();
 }
 
-void ProgramNet::find_cuts() {
+std::shared_ptr<const ProgramNet> ProgramNet::laid_out(const Configuration& configuration) const {
+  auto other = std::make_shared<ProgramNet>(*this);
+  other->configuration_ = configuration;
+  const auto known = known_->nets.find(configuration.recompute);
+  other->net_ = known != known_->nets.end() ? known->second : program::load_program(path());
+  other->lay_out();
+  return other;
+}
+
+void ProgramNet::lay_out() {
+  const Configuration& c = configuration_;
+  cuts_ = {};
+  if (c.tp > 1) {
+    const auto [cuts, is_new] = known_->cuts.try_emplace({c.dp, c.tp, samples_at_once()});
+    if (is_new) cuts->second = found_cuts();
+    cuts_ = cuts->second;
+  }
+  if (c.recompute == Recompute::segment && net_->recomputed_modules().empty()) recompute_blocks(*net_);
+  known_->nets[c.recompute] = net_;
+}
+
+parallel::Cuts ProgramNet::found_cuts() const {
   parallel::AutomaticOptions options{.weights_over = {"tp"}};
   options.inputs.assign(inputs_.size(), {"samples over dp"});
   const std::vector<at::Tensor> tensors = example();
+  // An operation of a module that is computed again cannot be noted.
+  const auto net = net_->recomputed_modules().empty() ? net_ : program::load_program(path());
   parallel::CutSearch search(
-      parallel::tensors_of(*net_), configuration_.shape().at("pp", 0), tensors,
+      parallel::tensors_of(*net), configuration_.shape().at("pp", 0), tensors,
       [&] {
-        net_->run({tensors.begin(), tensors.end()});
+        net->run({tensors.begin(), tensors.end()});
       },
       options);
-  cuts_ = search.best();
+  return search.best();
 }
 
 std::vector<at::Tensor> ProgramNet::example() const {
   std::vector<at::Tensor> tensors;
-  for (const Input& input : inputs_)
-    tensors.push_back(example_of(
-        input.spec, std::max<int64_t>(configuration_.dp, configuration_.batch / configuration_.microbatches)));
+  for (const Input& input : inputs_) tensors.push_back(example_of(input.spec, samples_at_once()));
   return tensors;
+}
+
+int64_t ProgramNet::samples_at_once() const {
+  return std::max<int64_t>(configuration_.dp, configuration_.batch / configuration_.microbatches);
 }
 
 std::string sizes_of_samples(const at::Tensor& tensor) {
@@ -254,6 +191,14 @@ std::optional<int64_t> ProgramNet::batch() const {
   for (const Input& input : inputs_)
     if (input.spec.sizes[0].is_fixed) return input.spec.sizes[0].example;
   return std::nullopt;
+}
+
+int64_t ProgramNet::most_stages() const {
+  const std::vector<std::string> patterns = program::repeated_modules(*net_);
+  std::set<std::string> modules;
+  for (const program::Node& node : net_->graph().graph.nodes) modules.insert(program::module_named(node, patterns));
+  modules.erase("");
+  return modules.empty() ? std::ssize(net_->graph().graph.nodes) : std::ssize(modules);
 }
 
 std::string ProgramNet::description() const {
@@ -285,16 +230,16 @@ void ProgramNet::check(const Input& input, const at::Tensor& given, const std::s
 std::vector<int64_t> ProgramNet::borders(int stages, const Communicator& world) const {
   std::vector<int64_t> borders(static_cast<size_t>(stages) + 1);
   if (world.rank() == 0 && stages > 1) {
-    const std::scoped_lock lock(guard_);
-    std::vector<int64_t>& known = borders_[stages];
+    const std::scoped_lock lock(known_->guard);
+    std::vector<int64_t>& known = known_->borders[{configuration_.recompute, stages}];
     const std::vector<at::Tensor> tensors = known.empty() ? example() : std::vector<at::Tensor>();
     if (known.empty()) known = program::stage_borders(*net_, stages, {tensors.begin(), tensors.end()});
     borders = known;
   }
   if (stages == 1) return program::stage_borders(*net_, 1, {});
   world.broadcast(buffer(borders), /*root=*/0);
-  const std::scoped_lock lock(guard_);
-  return borders_[stages] = borders;
+  const std::scoped_lock lock(known_->guard);
+  return known_->borders[{configuration_.recompute, stages}] = borders;
 }
 
 std::shared_ptr<torch::nn::Module> ProgramNet::made(Ranks& ranks, const std::vector<std::string>& weights,
@@ -315,17 +260,17 @@ std::shared_ptr<torch::nn::Module> ProgramNet::made(Ranks& ranks, const std::vec
     }
     return pieces;
   }
-  const std::shared_ptr<OnRank> rank = ranks.here([&] {
+  const std::shared_ptr<ProgramOnRank> rank = ranks.here([&] {
     auto net = program::load_program(path());
-    if (configuration_.recompute == Recompute::segment) net->recompute(program::repeated_modules(*net));
+    if (configuration_.recompute == Recompute::segment) recompute_blocks(*net);
     net->to(tensor.device());
-    return OnRank{.net = net,
-                  .stages = program::stages_between(net, ranks.borders),
-                  .grid = parallel::as_world(stage),
-                  .is_plain = configuration_.masks == Masks::torch};
+    return ProgramOnRank{.net = net,
+                         .stages = program::stages_between(net, ranks.borders),
+                         .grid = parallel::as_world(stage),
+                         .is_plain = configuration_.masks == Masks::torch};
   });
   const std::vector<parallel::NamedTensor> tensors = named(*rank->net, weights);
-  return std::make_shared<OnRank::Part>(rank, tensors, stage, cuts_of(cuts_, tensors), shards);
+  return std::make_shared<ProgramOnRank::Part>(rank, tensors, stage, cuts_of(cuts_, tensors), shards);
 }
 
 std::vector<models::Segment> ProgramNet::segments(int stages, const Communicator& world, Unpack unpack,
@@ -359,7 +304,7 @@ std::vector<models::Segment> ProgramNet::segments(int stages, const Communicator
     }
     segment.with_input = [this, place, unpack, pack](const models::Modules& modules, const parallel::Bundle& x,
                                                      const at::Tensor& input, const ForwardPass& pass) {
-      OnRank& rank = modules.as<OnRank::Part>(0).rank();
+      ProgramOnRank& rank = modules.as<ProgramOnRank::Part>(0).rank();
       std::vector<at::Tensor> inputs = unpack(input);
       for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = inputs[i].to(input.device(), inputs_[i].spec.type);
       const parallel::Bundle given = rank.run(place, modules, x, inputs, pass.step, output_name_);

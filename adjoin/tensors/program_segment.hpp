@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -35,6 +34,9 @@ class ProgramNet {
   /// Throws: InvalidArgument in one line for a file as load_program does; for a program that cannot be evaluated, with weights of
   ///         another type than --precision says, or without the wanted output
   explicit ProgramNet(const Configuration& configuration);
+  /// The same network in another layout. Networks that come from one share what they read and measure.
+  /// Throws: InvalidArgument as the constructor
+  std::shared_ptr<const ProgramNet> laid_out(const Configuration& configuration) const;
 
   struct Input {
     std::string name;
@@ -46,6 +48,8 @@ class ProgramNet {
   const program::TensorSpec& output() const { return output_; }
   /// The only number of samples that it takes at once, if its inputs were exported so.
   std::optional<int64_t> batch() const;
+  /// How many modules its lists of modules have, such as blocks; without any, its number of operators.
+  int64_t most_stages() const;
   const std::string& path() const { return net_->path(); }
   /// "net.pt2", with how many of its weights are cut.
   std::string description() const;
@@ -65,13 +69,15 @@ class ProgramNet {
   std::vector<models::Segment> segments(int stages, const Communicator& world, Unpack unpack, Pack pack = {}) const;
 
  private:
-  class OnRank;
   class Ranks;
-  void find_cuts();
+  struct Known;
+  void lay_out();
+  parallel::Cuts found_cuts() const;
   std::vector<int64_t> borders(int stages, const Communicator& world) const;
   std::shared_ptr<torch::nn::Module> made(Ranks& ranks, const std::vector<std::string>& weights, const Grid& stage,
                                           const at::TensorOptions& tensor) const;
   std::vector<at::Tensor> example() const;
+  int64_t samples_at_once() const;
 
   Configuration configuration_;
   std::shared_ptr<program::Program> net_;  // whose weights stay as the file has them
@@ -79,8 +85,7 @@ class ProgramNet {
   std::string output_name_;
   program::TensorSpec output_;
   parallel::Cuts cuts_;
-  mutable std::mutex guard_;
-  mutable std::map<int, std::vector<int64_t>> borders_;  // of so many stages
+  std::shared_ptr<Known> known_;
 };
 
 /// What tasks whose model is a program have in common.
@@ -94,7 +99,7 @@ class OfProgram : public Base {
   std::optional<int64_t> samples_at_once() const override { return net_->batch(); }
   bool is_computed_together() const override { return true; }
   std::vector<models::Segment> segments() const override { return this->segments_for(1, Communicator()); }
-  std::unique_ptr<Task> laid_out(const Configuration&) const override { return nullptr; }
+  int64_t most_stages() const override { return net_->most_stages(); }
   std::string description() const override { return net_->description(); }
 
  protected:

@@ -1,9 +1,10 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
-#include "adjoin/comm/values.hpp"
+#include "adjoin/comm/communicator.hpp"
 #include "adjoin/partition/layout.hpp"
 
 namespace adjoin::train {
@@ -13,15 +14,17 @@ struct SamplesOfRanks {
   std::vector<int64_t> begins = {};
   int64_t all = 0, first = 0;  ///< `first`: the place in the global batch
 
-  /// Cost: a message of one number
+  /// Cost: a message of two numbers
   SamplesOfRanks(int64_t mine, int64_t first_here, const Communicator& dp) {
-    constexpr int64_t kMost = int64_t{1} << 24;  // of a batch
-    const std::vector<int64_t> of_ranks = numbers_of_all(first_here * kMost + mine, dp);
-    for (const int64_t of_rank : of_ranks) {
+    std::array<int64_t, 2> here{mine, first_here};
+    const std::vector<int64_t> counts(static_cast<size_t>(dp.size()), std::ssize(here));
+    std::vector<int64_t> of_ranks(here.size() * counts.size());
+    dp.all_gather(buffer(here), buffer(of_ranks), counts);
+    for (size_t i = 0; i < of_ranks.size(); i += here.size()) {
       begins.push_back(all);
-      all += of_rank % kMost;
+      all += of_ranks[i];
     }
-    first = of_ranks.front() / kMost;
+    first = of_ranks[1];
   }
 
   /// The layout of a tensor with some rows for each sample; of another one, whole.

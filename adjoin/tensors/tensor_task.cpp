@@ -29,7 +29,7 @@ TensorSet limited(const TensorSet& set, int64_t samples) {
 }  // namespace
 
 std::unique_ptr<Task> TensorTask::make(const Configuration& configuration) {
-  auto task = std::make_unique<TensorTask>(configuration);
+  auto task = std::make_unique<TensorTask>(std::make_shared<const ProgramNet>(configuration), configuration);
   const TensorParts read = read_tensor_parts(configuration.data, configuration.test);
   for (const auto& [part, set] : {std::pair(data::Part::train, &read.train), std::pair(data::Part::test, &read.test)})
     task->parts_[part] = task->in_order(limited(*set, configuration.samples), task->has_target());
@@ -37,7 +37,13 @@ std::unique_ptr<Task> TensorTask::make(const Configuration& configuration) {
 }
 
 std::unique_ptr<Task> TensorTask::open(const Configuration& configuration, const std::filesystem::path&) {
-  return std::make_unique<TensorTask>(configuration);
+  return std::make_unique<TensorTask>(std::make_shared<const ProgramNet>(configuration), configuration);
+}
+
+std::unique_ptr<Task> TensorTask::laid_out(const Configuration& configuration) const {
+  auto task = std::make_unique<TensorTask>(net_->laid_out(configuration), configuration);
+  task->parts_ = parts_;
+  return task;
 }
 
 int64_t TensorTask::size(data::Part part) const {

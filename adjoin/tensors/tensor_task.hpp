@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "adjoin/task/task.hpp"
@@ -17,13 +18,14 @@ namespace adjoin::train {
 /// is "y". A program that returns its loss takes "y" as its last input.
 class TensorTask : public OfProgram<Task> {
  public:
-  explicit TensorTask(const Configuration& configuration)
-      : OfProgram(std::make_shared<const ProgramNet>(configuration)), configuration_(configuration) {}
+  TensorTask(std::shared_ptr<const ProgramNet> net, const Configuration& configuration)
+      : OfProgram(std::move(net)), configuration_(configuration) {}
   /// Throws: InvalidArgument in one line for tensors whose names, shapes or types the program does not take
   static std::unique_ptr<Task> make(const Configuration& configuration);
   static std::unique_ptr<Task> open(const Configuration& configuration, const std::filesystem::path& folder);
 
   int64_t size(data::Part part) const override;
+  std::unique_ptr<Task> laid_out(const Configuration& configuration) const override;
   std::vector<models::Segment> segments_for(int stages, const Communicator& world) const override;
   MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
                          Step step) const override;

@@ -30,6 +30,10 @@ std::unique_ptr<Task> TextProgram::open(const Configuration& configuration, cons
   });
 }
 
+std::unique_ptr<Task> TextProgram::laid_out(const Configuration& configuration) const {
+  return std::make_unique<TextProgram>(net_->laid_out(configuration), with_length(configuration, *net_), input());
+}
+
 std::vector<models::Segment> TextProgram::segments_for(int stages, const Communicator& world) const {
   return net_->segments(stages, world, texts_for(*net_));
 }

@@ -20,6 +20,7 @@ class TextProgram : public OfProgram<TextClassification> {
   static std::unique_ptr<Task> make(const Configuration& configuration);
   static std::unique_ptr<Task> open(const Configuration& configuration, const std::filesystem::path& folder);
 
+  std::unique_ptr<Task> laid_out(const Configuration& configuration) const override;
   std::vector<models::Segment> segments_for(int stages, const Communicator& world) const override;
   MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,
                          Step step) const override;

@@ -57,11 +57,15 @@ std::vector<models::Segment> LanguageModelling::segments() const {
 }
 
 std::unique_ptr<Task> LanguageModelling::laid_out(const Configuration& configuration) const {
-  auto task = std::make_unique<LanguageModelling>(configuration, LanguageInput{vocabulary_, {}, {}, texts_file_});
-  task->train_ = train_;
-  task->test_ = test_;
-  task->texts_ = texts_;
+  auto task = std::make_unique<LanguageModelling>(configuration, words());
+  task->share(*this);
   return task;
+}
+
+void LanguageModelling::share(const LanguageModelling& other) {
+  train_ = other.train_;
+  test_ = other.test_;
+  texts_ = other.texts_;
 }
 
 int64_t LanguageModelling::size(data::Part part) const {

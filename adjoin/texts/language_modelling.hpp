@@ -56,6 +56,12 @@ class LanguageModelling : public Task {
   /// How many sequences have been read from the data.
   int64_t sequences_read() const { return read_; }
 
+ protected:
+  /// What a model needs without the data.
+  LanguageInput words() const { return {vocabulary_, {}, {}, texts_file_}; }
+  /// Uses the data of another such task.
+  void share(const LanguageModelling& other);
+
  private:
   /// Counts before each place in a batch of sequences; the last entries count the whole batch.
   struct BatchCounts {

@@ -50,6 +50,9 @@ class TextClassification : public Task {
   std::string report(std::span<const double> tally, size_t columns) const override;
   nlohmann::ordered_json details(std::span<const double> tally) const override;
 
+ protected:
+  const TrainingInput& input() const { return input_; }
+
  private:
   const data::TokenStore& samples(data::Part part) const {
     return part == data::Part::train ? input_.train : input_.test;

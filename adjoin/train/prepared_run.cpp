@@ -57,6 +57,8 @@ Configuration completed(Configuration c, const TaskMaker& make) {
   require(c.step == 0 || !c.resume.empty(),
           "--step chooses a checkpoint of the run in --resume, so --resume is needed");
   if (c.out.empty()) c.out = c.resume;
+  require(c.resume.empty() || c.masks == Masks::adjoin,
+          "--masks torch: a resumed run would draw from the beginning again; --masks adjoin resumes it");
   c = with_all_ranks(std::move(c));
   validate(c);
   check_schedule(c);

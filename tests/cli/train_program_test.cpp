@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "adjoin/store/npy.hpp"
 #include "adjoin/store/safetensors.hpp"
@@ -57,6 +58,8 @@ TEST(TrainProgram, trains_evaluates_predicts_and_gives_the_weights_back) {
   const Outcome resumed = run("train --resume " + run_of.out() + " --epochs 12 --pp 1 --dp 2");
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_THAT(resumed.out, HasSubstr("begins after step 50"));
+  EXPECT_THAT(run("train --resume " + run_of.out() + " --epochs 14 --dp 1 --masks torch").err,
+              HasSubstr("--masks torch: a resumed run would draw from the beginning again"));
 }
 
 TEST(TrainProgram, refuses_what_means_nothing_for_a_program_by_name) {
@@ -80,10 +83,20 @@ TEST(TrainProgram, refuses_what_means_nothing_for_a_program_by_name) {
   expect("--vocab bytes", "--loss is for --program on tensors");
   expect("--masks torch --dp 2", "--masks torch is for a --program on one rank");
   EXPECT_THAT(run(run_of.train("--loss mse --dry-run")).out, HasSubstr("memory of a rank's tensors in a step"));
-  EXPECT_THAT(run(run_of.train("--loss mse --ranks 2 --out " + run_of.out())).err,
-              HasSubstr("--program: a plan of all layouts knows adjoin's own models"));
   EXPECT_THAT(run("train --loss mse --data sample --out " + run_of.out()).err,
               HasSubstr("--loss is for --program on tensors"));
+}
+
+TEST(TrainProgram, is_planned_in_all_layouts) {
+  const SmallProgramRun run_of;
+  const Outcome planned = run("plan" + run_of.train("--loss mse --batch 6 --ranks 2 --memory 1 --json").substr(5));
+  EXPECT_THAT(planned.err, HasSubstr("--memory 1 is less than any layout of 2 ranks needs"));
+  const auto json = nlohmann::json::parse(planned.out);  // nothing is measured where nothing fits
+  std::set<std::string> axes;
+  for (const auto& layout : json.at("too_large"))
+    for (const char* axis : {"dp", "ep", "pp", "cp", "tp"})
+      if (layout.at(axis) == 2) axes.insert(axis);
+  EXPECT_EQ(axes, (std::set<std::string>{"dp", "pp", "tp"}));
 }
 
 }  // namespace

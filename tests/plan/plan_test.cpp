@@ -7,6 +7,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -15,8 +16,11 @@
 #include "adjoin/plan/measurements.hpp"
 #include "adjoin/plan/planned_samples.hpp"
 #include "adjoin/plan/step_time.hpp"
+#include "adjoin/store/npy.hpp"
+#include "adjoin/tensors/tensor_task.hpp"
 #include "tests/support/own_task.hpp"
 #include "tests/support/random_task.hpp"
+#include "tests/support/small_program.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace adjoin::plan {
@@ -193,6 +197,38 @@ TEST_F(Plans, of_a_task_of_ones_own_are_made_likewise) {
   EXPECT_TRUE(options.contains("--dp 2 --zero 3"));
   EXPECT_FALSE(options.contains("--cp 2"));  // its rows are no tokens
   EXPECT_FALSE(options.contains("--pp 2"));  // of one segment there are no two stages
+}
+
+TEST_F(Plans, of_a_program_tell_what_its_layouts_need) {
+  const test::TemporaryFolder folder;
+  test::write_small_program(folder / "net.pt2");
+  std::filesystem::create_directories(folder / "data");
+  for (const char* name : {"x", "y"})
+    train::write_npy(folder / "data" / (std::string(name) + ".npy"), at::ones({20, 2}));
+  Configuration c;
+  c.program = (folder / "net.pt2").string();
+  c.data = (folder / "data").string();
+  c.task = train::kProgramTask;
+  c.loss = train::TensorLoss::mse;
+  c.batch = 6, c.microbatches = 2, c.threads_per_rank = 1;
+  const Plan plan = layouts(c, train::TensorTask::make,
+                            {.placement = {.ranks = 2, .hosts = 2, .network = algorithm::Network{1e-6, 0}},
+                             .fixed = {"zero", "recompute", "pipeline", "microbatches"},
+                             .measuring_seconds = kSeconds,
+                             .tolerance = kAny});
+  std::set<std::string> options;
+  for (const PlannedLayout& layout : plan.fitting) {
+    options.insert(options_of(layout.configuration));
+    const auto task = train::TensorTask::make(layout.configuration);
+    int64_t highest = 0;
+    for (const RankPlan& rank : plan_step(layout.configuration, *task, longest_samples(layout.configuration, *task)))
+      highest = std::max(highest, rank.highest);
+    EXPECT_EQ(layout.memory, highest) << options_of(layout.configuration);
+    EXPECT_GT(layout.time.seconds, 0);
+  }
+  EXPECT_EQ(options,
+            (std::set<std::string>{"--dp 2 --microbatches 2", "--tp 2 --microbatches 2", "--pp 2 --microbatches 2"}));
+  EXPECT_GT(check(plan, train::TensorTask::make, /*count=*/1, /*steps=*/2).front().seconds, 0);
 }
 
 TEST_F(Plans, leave_out_layouts_that_a_task_cannot_take_and_say_why) {
