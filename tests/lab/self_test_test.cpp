@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
@@ -90,10 +91,20 @@ TEST(SelfTest, notices_each_operation_that_alters_a_result) {
                    : std::vector{"barrier", "broadcast",  "reduce",         "all_reduce", "gather",
                                  "scatter", "all_gather", "reduce_scatter", "all_to_all"};
   for_each_world({3}, [&](const Communicator& world) {
+    const auto found_with = [&](const char* lie) {
+      return failed_operations(self_test(Communicator(std::make_shared<LyingBackend>(world, lie))));
+    };
     for (const char* lie : lies) {
-      const auto results = self_test(Communicator(std::make_shared<LyingBackend>(world, lie)));
+      auto found = found_with(lie);
+      // On a busy machine ranks may arrive so late themselves that nobody misses the barrier.
+      for (int tries = 0; lie == std::string_view("barrier") && tries < 20; ++tries) {
+        int64_t is_missed = found.empty() ? 1 : 0;
+        world.broadcast({&is_missed, 1, ElementType::int64}, 0);
+        if (is_missed == 0) break;
+        found = found_with(lie);
+      }
       if (world.rank() == 0) {
-        EXPECT_THAT(failed_operations(results), ElementsAre(lie));
+        EXPECT_THAT(found, ElementsAre(lie));
       }
     }
   });
