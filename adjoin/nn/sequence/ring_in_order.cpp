@@ -34,33 +34,46 @@ Place among_queries(const Tile& tile, bool causal) {
   return {{tile.pieces - before}, {part, part + 1}};
 }
 
-/// What has come so far for the rows of each batch of pieces.
+/// What has come so far for each batch of pieces, by its first row.
 template <class Value>
 class SumsOfPieces {
  public:
   template <class Add>
-  void add(const at::Tensor& rows, const Place& place, Value value, const Add& add) {
-    const int64_t first = rows.const_data_ptr<int64_t>()[0];
-    of_rows_.try_emplace(first, rows, place.tree).first->second.sums.add(place.part, std::move(value), add);
+  void add(int64_t first_row, const TileBatch& batch, const Place& place, Value value, const Add& add) {
+    of_row_.try_emplace(first_row, OfBatch{&batch, SumArrivals<Value>(place.tree)})
+        .first->second.sums.add(place.part, std::move(value), add);
   }
-  /// Calls `work(rows, value, place)` for each node, in an order that follows from the places alone.
+  /// Calls `work(batch, value, place)` for each node, in an order that follows from the places alone.
   template <class Work>
   void for_each(const Work& work) const {
-    for (const auto& [first, of_rows] : of_rows_)
-      for (const auto& [node, value] : of_rows.sums.nodes())
-        work(of_rows.rows, value, Place{of_rows.sums.tree(), node});
+    for (const auto& [row, of_batch] : of_row_)
+      for (const auto& [node, value] : of_batch.sums.nodes())
+        work(*of_batch.batch, value, Place{of_batch.sums.tree(), node});
   }
 
  private:
-  struct OfRows {
-    OfRows(at::Tensor of, SumTree tree) : rows(std::move(of)), sums(tree) {}
-    at::Tensor rows;
+  struct OfBatch {
+    const TileBatch* batch;  // one of those with these pieces
     SumArrivals<Value> sums;
   };
-  std::map<int64_t, OfRows> of_rows_;
+  std::map<int64_t, OfBatch> of_row_;
 };
 
-KeyGradients sum_of(const KeyGradients& left, const KeyGradients& right) {
+/// What is packed once of each batch of pieces, by its first row.
+class PackedPieces {
+ public:
+  template <class Pack>
+  const at::Tensor& of(int64_t first_row, const Pack& pack) {
+    const auto [found, is_new] = of_row_.try_emplace(first_row);
+    if (is_new) found->second = pack();
+    return found->second;
+  }
+
+ private:
+  std::map<int64_t, at::Tensor> of_row_;
+};
+
+KeyGradients sum_of_gradients(const KeyGradients& left, const KeyGradients& right) {
   return {left.k + right.k, left.v + right.v};
 }
 
@@ -69,22 +82,24 @@ class RingInOrder final : public Ring {
   using Ring::Ring;
 
   PartialAttention forward(const TileInputs& mine) const override {
-    if (mine.q.size(1) == 0) return uninitialised_partial(mine.q);  // no heads
+    const PartialAttention all = uninitialised_partial(mine.q);
+    if (mine.q.size(1) == 0) return all;  // no heads
     SumsOfPieces<PartialAttention> sums;
     const auto merged = [&](const PartialAttention& left, const PartialAttention& right) {
       merge(left, right, options_);
       return left;
     };
+    Packed packed(mine);
     go_round(mine, [&](int step, const Tensors& visitors) {
       const bool finite = std::isfinite((mine.q.sum() + visitors[0].sum()).item<double>());
+      packed.visit(visitors);
       for (const TileBatch& batch : batches(group_.rank(), owner_in(step)))
-        sums.add(batch.query_rows(), among_keys(batch.first(), options_.causal),
-                 batch.attend(rows_in(batch, mine, visitors, finite), options_), merged);
+        sums.add(batch.first_query(), batch, among_keys(batch.first(), options_.causal),
+                 batch.attend(packed.inputs(batch, finite), options_), merged);
     });
-    const PartialAttention all = uninitialised_partial(mine.q);
-    sums.for_each([&](const at::Tensor& rows, const PartialAttention& of_rows, const Place&) {
-      at::Tensor(all.out).index_copy_(0, rows, of_rows.out);
-      at::Tensor(all.log_sum).index_copy_(0, rows, of_rows.log_sum);
+    sums.for_each([&](const TileBatch& batch, const PartialAttention& x, const Place&) {
+      batch.unpack_queries(x.out, all.out);
+      batch.unpack_queries(x.log_sum, all.log_sum);
     });
     return all;
   }
@@ -95,28 +110,57 @@ class RingInOrder final : public Ring {
     if (mine.q.size(1) == 0) return all;
     SumsOfPieces<at::Tensor> of_q;
     SumsOfPieces<KeyGradients> of_keys;  // of the rank whose keys are here
+    Packed packed(mine);
     go_round(mine, [&](int step, const Tensors& visitors) {
+      packed.visit(visitors);
       for (const TileBatch& batch : batches(group_.rank(), owner_in(step))) {
-        const auto of_batch = [&](const at::Tensor& x) { return x.index_select(0, batch.query_rows()); };
-        const TileInputs gradient = batch.attend_backward(
-            rows_in(batch, mine, visitors, /*finite=*/true),
-            {of_batch(results.out), of_batch(results.log_sum), of_batch(results.gradient)}, options_);
-        of_q.add(batch.query_rows(), among_keys(batch.first(), options_.causal), gradient.q,
+        const TileInputs gradient =
+            batch.attend_backward(packed.inputs(batch, /*finite=*/true), packed.results(batch, results), options_);
+        of_q.add(batch.first_query(), batch, among_keys(batch.first(), options_.causal), gradient.q,
                  [](const at::Tensor& left, const at::Tensor& right) { return left + right; });
-        of_keys.add(batch.key_rows(), among_queries(batch.first(), options_.causal), {gradient.k, gradient.v}, sum_of);
+        of_keys.add(batch.first_key(), batch, among_queries(batch.first(), options_.causal), {gradient.k, gradient.v},
+                    sum_of_gradients);
       }
       if (group_.size() > 1) of_keys = handed_on(of_keys, step, all);
     });
-    of_q.for_each(
-        [&](const at::Tensor& rows, const at::Tensor& x, const Place&) { at::Tensor(all.q).index_copy_(0, rows, x); });
-    of_keys.for_each([&](const at::Tensor& rows, const KeyGradients& x, const Place&) {
-      at::Tensor(all.k).index_copy_(0, rows, x.k);
-      at::Tensor(all.v).index_copy_(0, rows, x.v);
+    of_q.for_each([&](const TileBatch& batch, const at::Tensor& x, const Place&) { batch.unpack_queries(x, all.q); });
+    of_keys.for_each([&](const TileBatch& batch, const KeyGradients& x, const Place&) {
+      batch.put_keys(batch.unpack_keys(x.k, all.k.size(2)), all.k);
+      batch.put_keys(batch.unpack_keys(x.v, all.v.size(2)), all.v);
     });
     return all;
   }
 
  private:
+  /// Inputs of batches, each piece packed once.
+  class Packed {
+   public:
+    explicit Packed(const TileInputs& mine) : mine_(mine) {}
+
+    /// From now on these keys and values are used.
+    void visit(const Tensors& visitors) {
+      visitors_ = visitors;
+      k_ = v_ = {};
+    }
+    TileInputs inputs(const TileBatch& batch, bool finite) {
+      const int64_t h = mine_.k.size(1), each = mine_.q.size(1) / h;
+      return {q_.of(batch.first_query(), [&] { return batch.pack_queries(mine_.q, h); }),
+              k_.of(batch.first_key(), [&] { return batch.pack_keys(visitors_[0], each); }),
+              v_.of(batch.first_key(), [&] { return batch.pack_keys(visitors_[1], each); }), finite};
+    }
+    TileResults results(const TileBatch& batch, const TileResults& of_mine) {
+      const auto pack = [&](PackedPieces& pieces, const at::Tensor& x) {
+        return pieces.of(batch.first_query(), [&] { return batch.pack_queries(x, mine_.k.size(1)); });
+      };
+      return {pack(out_, of_mine.out), pack(log_sum_, of_mine.log_sum), pack(gradient_, of_mine.gradient)};
+    }
+
+   private:
+    const TileInputs& mine_;
+    Tensors visitors_;
+    PackedPieces q_, k_, v_, out_, log_sum_, gradient_;
+  };
+
   /// The same for all layers.
   const std::vector<TileBatch>& batches(int query_rank, int key_rank) const {
     const bool together = !options_.mask && !options_.drops() && *options_.scale > 0;
@@ -128,34 +172,30 @@ class RingInOrder final : public Ring {
     });
   }
 
-  static TileInputs rows_in(const TileBatch& batch, const TileInputs& mine, const Tensors& visitors, bool finite) {
-    return {mine.q.index_select(0, batch.query_rows()), visitors[0].index_select(0, batch.key_rows()),
-            visitors[1].index_select(0, batch.key_rows()), finite};
-  }
-
   /// The sums that the previous rank has of the keys that are here next, for those of the keys that are here now.
   SumsOfPieces<KeyGradients> handed_on(const SumsOfPieces<KeyGradients>& of_keys, int step,
                                        const TileInputs& like) const {
     Tensors ks{like.k.narrow(0, 0, 0)}, vs{like.v.narrow(0, 0, 0)};
-    of_keys.for_each([&](const at::Tensor&, const KeyGradients& x, const Place&) {
-      ks.push_back(x.k);
-      vs.push_back(x.v);
+    of_keys.for_each([&](const TileBatch& batch, const KeyGradients& x, const Place&) {
+      ks.push_back(batch.unpack_keys(x.k, like.k.size(2)));
+      vs.push_back(batch.unpack_keys(x.v, like.v.size(2)));
     });
     Tensors travelling{at::cat(ks), at::cat(vs)};
     const int owner = owner_in(step + 1);
     SumsOfPieces<int64_t> expected;  // rows
     for (int added = 0; added <= step; ++added)
       for (const TileBatch& batch : batches(modulo(owner + added), owner))
-        expected.add(batch.key_rows(), among_queries(batch.first(), options_.causal), batch.key_rows().size(0),
+        expected.add(batch.first_key(), batch, among_queries(batch.first(), options_.causal), batch.keys(),
                      [](int64_t rows, int64_t) { return rows; });
     int64_t all = 0;
-    expected.for_each([&](const at::Tensor&, int64_t rows, const Place&) { all += rows; });
+    expected.for_each([&](const TileBatch&, int64_t rows, const Place&) { all += rows; });
     hand_on(travelling, all)(group_);
     SumsOfPieces<KeyGradients> next;
     int64_t first = 0;
-    expected.for_each([&](const at::Tensor& rows, int64_t count, const Place& place) {
-      next.add(rows, place, {travelling[0].narrow(0, first, count), travelling[1].narrow(0, first, count)}, sum_of);
-      first += count;
+    expected.for_each([&](const TileBatch& batch, int64_t rows, const Place& place) {
+      const auto packed = [&](const at::Tensor& x) { return batch.pack_gradients(x.narrow(0, first, rows)); };
+      next.add(batch.first_key(), batch, place, {packed(travelling[0]), packed(travelling[1])}, sum_of_gradients);
+      first += rows;
     });
     return next;
   }

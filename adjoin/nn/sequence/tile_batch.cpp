@@ -2,7 +2,6 @@
 
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
-#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
@@ -46,42 +45,55 @@ TileBatch::Side TileBatch::side_of(Range Tile::*tokens, int64_t Tile::*first_row
   return side;
 }
 
-/// [rows, heads, *] -> [tiles, padded rows, heads, *], in the kernel's type.
-at::Tensor TileBatch::pack(const at::Tensor& x, const Side& side) const {
+/// [rows, heads, *] -> [tiles, padded rows, heads, *], in the kernel's type, with padded features.
+at::Tensor TileBatch::padded(const at::Tensor& x, const Side& side) const {
   const auto tiles = std::ssize(tiles_);
   std::vector<int64_t> shape = x.sizes().vec();
   shape[0] = tiles * side.padded;
+  if (x.dim() == 3) shape[2] = padded_size(shape[2]);
   const at::Tensor of_kernel = x.to(partial_type(x));
-  const at::Tensor all =
-      x.size(0) == shape[0] ? of_kernel : at::zeros(shape, of_kernel.options()).index_copy_(0, side.places, of_kernel);
+  at::Tensor all = of_kernel;
+  if (x.sizes() != at::IntArrayRef(shape)) {
+    all = at::zeros(shape, of_kernel.options());
+    (x.dim() == 3 ? all.narrow(2, 0, x.size(2)) : all).index_copy_(0, side.places, of_kernel);
+  }
   return all.unflatten(0, {tiles, side.padded});
 }
 
-/// [rows, h * each, *] -> [tiles * each, h, padded rows, *]
-at::Tensor TileBatch::packed_queries(const at::Tensor& x, int64_t h) const {
-  const at::Tensor of_heads = pack(x, queries_).unflatten(2, {h, x.size(1) / h}).transpose(1, 3).flatten(0, 1);
-  return x.dim() == 2 ? of_heads.contiguous()
-                      : at::constant_pad_nd(of_heads, {0, padded_size(x.size(2)) - x.size(2)}).contiguous();
+at::Tensor TileBatch::pack_queries(const at::Tensor& x, int64_t h) const {
+  const at::Tensor mine = x.index_select(0, queries_.rows);
+  if (!together_) return mine;
+  return padded(mine, queries_).unflatten(2, {h, x.size(1) / h}).transpose(1, 3).flatten(0, 1).contiguous();
 }
 
-/// [rows, h, size] -> [tiles * each, h, padded rows, padded size]
-at::Tensor TileBatch::packed_keys(const at::Tensor& x, int64_t each) const {
-  const at::Tensor of_heads =
-      at::constant_pad_nd(pack(x, keys_).transpose(1, 2), {0, padded_size(x.size(2)) - x.size(2)}).contiguous();
-  return each == 1 ? of_heads : of_heads.repeat_interleave(each, 0);
+at::Tensor TileBatch::pack_keys(const at::Tensor& x, int64_t each) const {
+  const at::Tensor mine = x.index_select(0, keys_.rows);
+  if (!together_) return mine;
+  return padded(mine, keys_).transpose(1, 2).contiguous().repeat_interleave(each, 0);
 }
 
-/// [tiles * each, h, padded rows, *] -> [rows, h * each, *]
-at::Tensor TileBatch::unpacked_queries(const at::Tensor& y) const {
-  const auto tiles = std::ssize(tiles_);
-  const at::Tensor all = y.unflatten(0, {tiles, y.size(0) / tiles}).transpose(1, 3).flatten(2, 3).flatten(0, 1);
-  return all.index_select(0, queries_.places);
+void TileBatch::unpack_queries(const at::Tensor& packed, const at::Tensor& into) const {
+  at::Tensor x = packed;
+  if (together_) {
+    const auto tiles = std::ssize(tiles_);
+    x = packed.unflatten(0, {tiles, packed.size(0) / tiles}).transpose(1, 3).flatten(2, 3).flatten(0, 1);
+    if (into.dim() == 3) x = x.narrow(2, 0, into.size(2));
+    x = x.index_select(0, queries_.places);
+  }
+  at::Tensor(into).index_copy_(0, queries_.rows, x);
 }
 
-/// [tiles * each, h, padded rows, padded size] -> [rows, h, size], summed over the heads that share one.
-at::Tensor TileBatch::unpacked_keys(const at::Tensor& y, int64_t each, int64_t size) const {
-  const at::Tensor of_heads = sum_of_shared(y.unflatten(0, {std::ssize(tiles_), each}), 1, /*in_order=*/true);
-  return of_heads.narrow(3, 0, size).transpose(1, 2).flatten(0, 1).index_select(0, keys_.places);
+at::Tensor TileBatch::unpack_keys(const at::Tensor& packed, int64_t size) const {
+  if (!together_) return packed;
+  return packed.narrow(3, 0, size).transpose(1, 2).flatten(0, 1).index_select(0, keys_.places);
+}
+
+at::Tensor TileBatch::pack_gradients(const at::Tensor& of_keys) const {
+  return together_ ? padded(of_keys, keys_).transpose(1, 2).contiguous() : of_keys;
+}
+
+void TileBatch::put_keys(const at::Tensor& of_keys, const at::Tensor& into) const {
+  at::Tensor(into).index_copy_(0, keys_.rows, of_keys);
 }
 
 /// Hides padding among keys; on a diagonal it is later than any query.
@@ -98,32 +110,27 @@ std::optional<at::Tensor> TileBatch::mask(const at::Tensor& q) const {
 
 PartialAttention TileBatch::attend(const TileInputs& x, const AttentionOptions& options) const {
   if (!together_) return nn::attend(x, first(), options);
-  const int64_t h = x.k.size(1), each = x.q.size(1) / h;
-  const at::Tensor q = packed_queries(x.q, h);
-  const auto [out, log_sum] = at::_scaled_dot_product_flash_attention_for_cpu(
-      q, packed_keys(x.k, each), packed_keys(x.v, each), /*dropout_p=*/0.0, first().diagonal, mask(q), options.scale);
-  const PartialAttention all{unpacked_queries(out.narrow(3, 0, x.v.size(2))), unpacked_queries(log_sum)};
-  if (x.finite) return all;
-  int64_t query = 0, key = 0;
-  for (const Tile& tile : tiles_) {
-    const int64_t queries = tile.queries.size(), keys = tile.keys.size();
-    set_unknown({all.out.narrow(0, query, queries), all.log_sum.narrow(0, query, queries)},
-                {x.q.narrow(0, query, queries), x.k.narrow(0, key, keys), {}});
-    query += queries, key += keys;
+  auto [out, log_sum] = at::_scaled_dot_product_flash_attention_for_cpu(x.q, x.k, x.v, /*dropout_p=*/0.0,
+                                                                        first().diagonal, mask(x.q), options.scale);
+  if (!x.finite) {  // for which the kernel gives numbers
+    const at::Tensor known = x.q.isfinite().all(-1).logical_and(x.k.isfinite().flatten(1).all(1).view({-1, 1, 1}));
+    constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+    log_sum = log_sum.masked_fill(known.logical_not(), kUnknown);
+    out = out.masked_fill(known.logical_not().unsqueeze(-1), kUnknown);
   }
-  return all;
+  return {out, log_sum};
 }
 
 TileInputs TileBatch::attend_backward(const TileInputs& x, const TileResults& y,
                                       const AttentionOptions& options) const {
   if (!together_) return nn::attend_backward(x, y, first(), options);
-  const int64_t h = x.k.size(1), each = x.q.size(1) / h;
-  const at::Tensor q = packed_queries(x.q, h);
   const auto [of_q, of_k, of_v] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-      packed_queries(y.gradient, h), q, packed_keys(x.k, each), packed_keys(x.v, each), packed_queries(y.out, h),
-      packed_queries(y.log_sum, h), /*dropout_p=*/0.0, first().diagonal, mask(q), options.scale);
-  return {unpacked_queries(of_q.narrow(3, 0, x.q.size(2))), unpacked_keys(of_k, each, x.k.size(2)),
-          unpacked_keys(of_v, each, x.v.size(2))};
+      y.gradient, x.q, x.k, x.v, y.out, y.log_sum, /*dropout_p=*/0.0, first().diagonal, mask(x.q), options.scale);
+  const auto tiles = std::ssize(tiles_);
+  const auto of_shared = [&](const at::Tensor& of_heads) {
+    return sum_of_shared(of_heads.unflatten(0, {tiles, of_heads.size(0) / tiles}), 1, /*in_order=*/true);
+  };
+  return {of_q, of_shared(of_k), of_shared(of_v)};
 }
 
 std::vector<TileBatch> batches_of(const std::vector<Tile>& tiles, const Rows& rows, int64_t blocks, bool together) {

@@ -10,22 +10,32 @@
 namespace adjoin::nn {
 
 /// Tiles of several samples, of one pair of pieces' numbers and of equal padded sizes, which go through LibTorch's kernel together in
-/// a fixed order: a tile's bits do not depend on the others. Rows and features are padded to multiples of kPaddedTo with zeros,
-/// and each head's rows follow one another in memory, as the kernel's bits depend on both.
-///
-/// Inputs and results have the rows of all tiles, one after another.
+/// a fixed order: a tile's bits do not depend on the others. What the kernel gets and gives is packed: rows and features are padded
+/// to multiples of kPaddedTo with zeros, and each head's rows follow one another in memory, as the kernel's bits depend on both.
 class TileBatch {
  public:
-  /// Without `together` it has one tile, for which nn::attend serves: with dropout or a mask, for scales that are not positive, and
-  /// for numbers that are not finite.
+  /// Without `together` it has one tile, for which nn::attend serves, and packed is what nn::attend takes: with dropout or a mask, and
+  /// for scales that are not positive.
   TileBatch(std::vector<Tile> tiles, bool together);
 
   const Tile& first() const { return tiles_.front(); }
-  /// The rows among those of the queries' worker, and of the keys'.
-  const at::Tensor& query_rows() const { return queries_.rows; }
-  const at::Tensor& key_rows() const { return keys_.rows; }
+  /// The number of keys, and which of their worker's rows is the first; and of the queries.
+  int64_t keys() const { return keys_.rows.size(0); }
+  int64_t first_query() const { return first().query_row; }
+  int64_t first_key() const { return first().key_row; }
 
-  /// As nn::attend.
+  /// These queries' rows of a tensor of all of a worker's rows [rows, heads, *], for `h` key heads.
+  at::Tensor pack_queries(const at::Tensor& x, int64_t h) const;
+  /// These keys' rows of a tensor of all of a worker's rows [rows, h, size], each head as often as query heads share it.
+  at::Tensor pack_keys(const at::Tensor& x, int64_t each) const;
+  /// The inverses: for what attend and attend_backward give. That of keys is [keys, h, size], and packed again by the third one.
+  void unpack_queries(const at::Tensor& packed, const at::Tensor& into) const;
+  at::Tensor unpack_keys(const at::Tensor& packed, int64_t size) const;
+  at::Tensor pack_gradients(const at::Tensor& of_keys) const;
+  /// [keys, h, size] among all of a worker's rows.
+  void put_keys(const at::Tensor& of_keys, const at::Tensor& into) const;
+
+  /// As nn::attend, of packed tensors.
   PartialAttention attend(const TileInputs& x, const AttentionOptions& options) const;
   TileInputs attend_backward(const TileInputs& x, const TileResults& y, const AttentionOptions& options) const;
 
@@ -35,11 +45,7 @@ class TileBatch {
     at::Tensor rows, places;  // of all tiles: among the worker's rows, and among the padded ones
   };
   Side side_of(Range Tile::*tokens, int64_t Tile::*first_row) const;
-  at::Tensor pack(const at::Tensor& x, const Side& side) const;
-  at::Tensor packed_queries(const at::Tensor& x, int64_t h) const;
-  at::Tensor packed_keys(const at::Tensor& x, int64_t each) const;
-  at::Tensor unpacked_queries(const at::Tensor& y) const;
-  at::Tensor unpacked_keys(const at::Tensor& y, int64_t each, int64_t size) const;
+  at::Tensor padded(const at::Tensor& x, const Side& side) const;
   std::optional<at::Tensor> mask(const at::Tensor& q) const;
 
   std::vector<Tile> tiles_;
