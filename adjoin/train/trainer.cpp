@@ -37,8 +37,9 @@ GridShape grid_shape(const Configuration& configuration, const Communicator& wor
 }
 
 std::optional<Lanes> lanes_of(const Configuration& configuration, const Grid& grid) {
-  if (!same_bits(configuration)) return std::nullopt;
-  return Lanes(*order_of(configuration), grid, static_cast<int>(configuration.microbatches));
+  const auto order = order_of(configuration);
+  if (!order) return std::nullopt;
+  return Lanes(*order, grid, static_cast<int>(configuration.microbatches));
 }
 
 template <class Make>

@@ -52,23 +52,6 @@ class Ring {
         });
   }
 
-  std::vector<Tile> tiles(int owner, const at::Tensor& q) const {
-    if (q.numel() == 0) return {};  // no heads
-    return tiles_of(rows_, group_.rank(), owner, options_);
-  }
-
-  static at::Tensor part(const at::Tensor& x, int64_t row, const Range& tokens) {
-    return x.narrow(0, row, tokens.size());
-  }
-  static TileInputs inputs(const at::Tensor& q, const Tensors& visitors, const Tile& tile, bool finite) {
-    return {part(q, tile.query_row, tile.queries), part(visitors[0], tile.key_row, tile.keys),
-            part(visitors[1], tile.key_row, tile.keys), finite};
-  }
-  static TileResults results_of(const TileResults& all, const Tile& tile) {
-    const auto of_tile = [&](const at::Tensor& x) { return part(x, tile.query_row, tile.queries); };
-    return {of_tile(all.out), of_tile(all.log_sum), of_tile(all.gradient)};
-  }
-
   /// Sends the tensors to the next rank, and replaces them by those of the previous rank, which have `rows` rows. They are
   /// complete after the result was waited for.
   linalg::Transfer hand_on(Tensors& tensors, int64_t rows) const {

@@ -150,14 +150,6 @@ PartialAttention uninitialised_partial(const at::Tensor& q) {
   return {at::empty(q.sizes(), options), at::empty({q.size(0), q.size(1)}, options)};
 }
 
-void set_unknown(const PartialAttention& partial, const TileInputs& x) {
-  const bool keys_are_numbers = x.k.isfinite().all().item<bool>();
-  const at::Tensor unknown =
-      keys_are_numbers ? x.q.isfinite().all(-1).logical_not() : at::ones_like(partial.log_sum, at::kBool);
-  partial.log_sum.masked_fill_(unknown, std::numeric_limits<double>::quiet_NaN());
-  partial.out.masked_fill_(unknown.unsqueeze(-1), std::numeric_limits<double>::quiet_NaN());
-}
-
 namespace {
 
 // LibTorch's fused kernel, in float32 or float64. For 16-bit numbers it would take half as long again, as it widens each block
@@ -195,6 +187,15 @@ FusedArguments fused_arguments(const TileInputs& x, const Tile& tile, const Atte
   a.causal = false;
   if (a.hidden.defined()) a.mask = at::zeros(a.hidden.sizes(), a.q.options()).masked_fill_(a.hidden, -kInfinity);
   return a;
+}
+
+/// Sets NaN for queries that are NaN, or for all queries if a key is NaN.
+void set_unknown(const PartialAttention& partial, const TileInputs& x) {
+  const bool keys_are_numbers = x.k.isfinite().all().item<bool>();
+  const at::Tensor unknown =
+      keys_are_numbers ? x.q.isfinite().all(-1).logical_not() : at::ones_like(partial.log_sum, at::kBool);
+  partial.log_sum.masked_fill_(unknown, std::numeric_limits<double>::quiet_NaN());
+  partial.out.masked_fill_(unknown.unsqueeze(-1), std::numeric_limits<double>::quiet_NaN());
 }
 
 PartialAttention attend_fused(const TileInputs& x, const Tile& tile, const AttentionOptions& options) {

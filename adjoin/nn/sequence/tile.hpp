@@ -14,6 +14,11 @@ namespace adjoin::nn {
 /// In a fixed order rows and features are padded to a multiple of this, whole vector registers: the kernel's bits depend on it.
 constexpr int64_t kPaddedTo = 16;
 
+/// The least multiple of `unit` that is not below a size.
+inline int64_t padded_size(int64_t size, int64_t unit = kPaddedTo) {
+  return (size + unit - 1) / unit * unit;
+}
+
 /// A block of the scores of one sample: queries of one worker against keys of another.
 struct Tile {
   int64_t sample = 0;
@@ -69,9 +74,6 @@ struct TileInputs {
 
 /// Attention to a tile's keys. `options.scale` must have a value.
 PartialAttention attend(const TileInputs& x, const Tile& tile, const AttentionOptions& options);
-
-/// Sets NaN for queries that are NaN, or for all queries if a key is NaN.
-void set_unknown(const PartialAttention& partial, const TileInputs& x);
 
 /// The result of all tiles of these queries, and the result's gradient.
 struct TileResults {

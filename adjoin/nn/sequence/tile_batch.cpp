@@ -14,10 +14,6 @@
 namespace adjoin::nn {
 namespace {
 
-int64_t padded_size(int64_t size) {
-  return (size + kPaddedTo - 1) / kPaddedTo * kPaddedTo;
-}
-
 /// The padded size of a sample's last block, and how many blocks before have a larger one.
 std::pair<int64_t, int64_t> sizes_of_blocks(int64_t length, int64_t blocks) {
   const int64_t least = length / blocks, padded = padded_size(least);

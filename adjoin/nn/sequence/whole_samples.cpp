@@ -30,11 +30,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-/// The least multiple of `unit` that is not below a length.
-int64_t padded(int64_t length, int64_t unit) {
-  return (length + unit - 1) / unit * unit;
-}
-
 /// Samples of about equal length, which go through the kernel together, padded to the longest, or to a multiple of `unit`.
 class Batch {
  public:
@@ -46,7 +41,7 @@ class Batch {
       begins.push_back(rows.offset(sample));
       lengths.push_back(rows.lengths()[static_cast<size_t>(sample)]);
     }
-    longest_ = padded(*std::max_element(lengths.begin(), lengths.end()), unit);
+    longest_ = padded_size(*std::max_element(lengths.begin(), lengths.end()), unit);
     first_ = begins.front();
     const bool equal = std::all_of(lengths.begin(), lengths.end(), [&](int64_t length) { return length == longest_; });
     is_block_ = equal && begins.back() - first_ == (samples_ - 1) * longest_;
@@ -71,7 +66,7 @@ class Batch {
     const at::Tensor mine = is_block_ ? x.narrow(0, first_, samples_ * longest_) : x.index_select(0, rows_);
     const at::Tensor packed = mine.to(partial_type(x)).unflatten(0, {samples_, longest_}).transpose(1, 2);
     const int64_t size = packed.size(3);
-    return unit_ == 1 ? packed : at::constant_pad_nd(packed, {0, padded(size, unit_) - size}).contiguous();
+    return unit_ == 1 ? packed : at::constant_pad_nd(packed, {0, padded_size(size, unit_) - size}).contiguous();
   }
   /// The same with zeros as padding.
   at::Tensor pack_with_zeros(const at::Tensor& x) const {
@@ -117,9 +112,9 @@ std::shared_ptr<const std::vector<Batch>> batches_of(const Rows& rows, bool caus
   std::vector<Batch> batches;
   for (auto begin = order.begin(); begin != order.end();) {
     const auto least = std::min<double>(kLeastLength * static_cast<double>(length(*begin)), length(*begin) - kShort);
-    const int64_t of_longest = padded(length(*begin), unit);
+    const int64_t of_longest = padded_size(length(*begin), unit);
     const auto end = std::find_if(begin, order.end(), [&](int64_t s) {
-      return is_fixed ? padded(length(s), unit) != of_longest : static_cast<double>(length(s)) < least;
+      return is_fixed ? padded_size(length(s), unit) != of_longest : static_cast<double>(length(s)) < least;
     });
     std::sort(begin, end);
     batches.emplace_back(rows, std::span(begin, end), causal, type, unit);
