@@ -55,6 +55,15 @@ std::vector<nn::Parameter> ModelImpl::pieces(const std::string& part) const {
                                   : sharded->second->parameters();
 }
 
+void ModelImpl::sum_lanes(const HeldLanes& lanes) const {
+  for (const auto& [part, shards] : shards_) {
+    const auto runs = [&part = part](const Segment& segment) {
+      return std::ranges::find(segment.parts, part, &ModuleRecipe::name) != segment.parts.end();
+    };
+    shards->sum_lanes(lanes, std::ranges::count_if(segments_, runs) == 1);
+  }
+}
+
 at::Tensor ModelImpl::forward(const at::Tensor& input, const ForwardPass& pass,
                               std::span<nn::KeyValueCache> caches) const {
   parallel::Bundle x = input;

@@ -43,6 +43,8 @@ class ModelImpl : public torch::nn::Module {
   std::vector<nn::Parameter> pieces(const std::string& part) const;
   /// For each part that is sharded.
   const std::map<std::string, std::shared_ptr<parallel::WeightShards>>& shards() const { return shards_; }
+  /// From now on gradients are in lanes (parallel::WeightShards).
+  void sum_lanes(const HeldLanes& lanes) const;
   const Grid& stage() const { return modules_.front().stage; }
 
  private:

@@ -34,12 +34,12 @@ struct ModuleRecipe {
 };
 
 /// Of which weights each of the ranks that hold copies keeps its shard only; where all ranks keep all, whether rows of tables'
-/// gradients move. `weights` is `all` with tables gathered as other weights.
-enum class Sharding : uint8_t { none, rows_of_gradients, tables, weights, all };
+/// gradients move.
+enum class Sharding : uint8_t { none, rows_of_gradients, tables, all };
 /// How ranks keep a part's weights; none: as the part makes them.
 inline std::optional<parallel::Kept> kept_as(const ModuleRecipe& part, Sharding sharding) {
   using parallel::Kept;
-  if (sharding == Sharding::weights || (sharding == Sharding::all && !part.is_table)) return Kept::shards;
+  if (sharding == Sharding::all && !part.is_table) return Kept::shards;
   if (sharding == Sharding::none || !part.is_table) return std::nullopt;
   return sharding == Sharding::rows_of_gradients ? Kept::tables : Kept::shards_of_tables;
 }

@@ -3,6 +3,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
@@ -12,6 +13,10 @@ namespace adjoin {
 namespace {
 
 thread_local std::shared_ptr<const FixedOrder> of_thread;
+
+at::Tensor added(at::Tensor sum, const at::Tensor& more) {
+  return sum.add_(more);
+}
 
 }  // namespace
 
@@ -29,6 +34,16 @@ std::vector<Range> FixedOrder::rows_of(std::span<const Leaf> some, int64_t rows)
   for (const Leaf& leaf : some)
     if (are_tokens || leaf.samples.size() > 0) ranges.push_back(are_tokens ? leaf.tokens : leaf.samples);
   return ranges;
+}
+
+void FixedOrder::for_each_lane(
+    int64_t rows, const std::function<void(int64_t row, int64_t lane, std::span<const Range> rows)>& work) const {
+  for (auto begin = leaves.begin(); begin != leaves.end();) {
+    const auto end = std::find_if(begin, leaves.end(), [&](const Leaf& leaf) { return leaf.lane != begin->lane; });
+    const std::vector<Range> of_lane = rows_of(std::span(begin, end), rows);
+    const int64_t lane = std::exchange(begin, end)->lane;
+    if (!of_lane.empty()) work((source + 1) * numbers.tokens + lane / numbers.lanes, lane, of_lane);
+  }
 }
 
 std::vector<int64_t> FixedOrder::leaf_of_tokens() const {
@@ -83,48 +98,52 @@ WithOrder::~WithOrder() {
   of_thread = std::move(before_);
 }
 
-void LaneGradients::add(const FixedOrder& order, const at::Tensor& parameter, WeightUse use, int64_t rows,
-                        const AddToSum& add_to) {
-  Sums& sums = sums_[{parameter.unsafeGetTensorImpl(), use}][order.source];
-  require(
-      sums.micro_batch < order.micro_batch,
-      "the same bits in every layout: a weight is used twice in a model, or backward takes micro-batches in another "
-      "order than forward");
-  sums.micro_batch = order.micro_batch;
-  sums.blocks.resize(static_cast<size_t>(order.numbers.tokens));
-  for (auto begin = order.leaves.begin(); begin != order.leaves.end();) {
-    const auto end =
-        std::find_if(begin, order.leaves.end(), [&](const Leaf& leaf) { return leaf.lane != begin->lane; });
-    const std::vector<Range> some = order.rows_of(std::span(begin, end), rows);
-    const int64_t lane = std::exchange(begin, end)->lane;
-    if (some.empty()) continue;
-    OfBlock& block = sums.blocks[static_cast<size_t>(lane / order.numbers.lanes)];
-    if (lane != block.lane) {
-      complete(block, {order.numbers.all_lanes()});
-      block.lane = lane;
-      block.nodes.emplace_back(
-          Range{lane, lane + 1},
-          at::zeros(parameter.sizes(), parameter.options().dtype(at::kFloat).requires_grad(false)));
-    }
-    add_to(block.nodes.back().second, some);
-  }
+LaneGradients::LaneGradients(std::function<at::Tensor(const at::Tensor& parameter)> zeros) : zeros_(std::move(zeros)) {
+  if (!zeros_)
+    zeros_ = [](const at::Tensor& parameter) {
+      return at::zeros(parameter.sizes(), parameter.options().dtype(at::kFloat).requires_grad(false));
+    };
 }
 
-/// Adds the last two nodes while they are the halves of one.
-void LaneGradients::complete(OfBlock& block, SumTree tree) {
-  while (block.nodes.size() > 1) {
-    auto& [first, sum] = block.nodes[block.nodes.size() - 2];
-    const auto& [second, more] = block.nodes.back();
-    if (first.end != second.begin || tree.nodes_of({first.begin, second.end}).size() > 1) return;
-    sum.add_(more);
-    first.end = second.end;
-    block.nodes.pop_back();
-  }
+void LaneGradients::add(const FixedOrder& order, const at::Tensor& parameter, WeightUse use, int64_t rows,
+                        const AddToSum& add_to) {
+  Sums& sums = sums_[{parameter.unsafeGetTensorImpl(), use}];
+  const auto [last, is_first] = sums.micro_batches.try_emplace(order.source, order.micro_batch);
+  require(
+      is_first || last->second < order.micro_batch,
+      "the same bits in every layout: a weight is used twice in a model, or backward takes micro-batches in another "
+      "order than forward");
+  last->second = order.micro_batch;
+  if (!sums.of_lanes) sums.of_lanes.emplace(SumTree{order.numbers.all_lanes()});
+  order.for_each_lane(rows, [&](int64_t row, int64_t lane, std::span<const Range> some) {
+    const auto zeros = [&] { return zeros_(parameter); };
+    add_to(sums.of_lanes->of(row, lane, zeros, added), some);
+  });
+  if (!order.is_last) return;
+  sums.of_lanes->complete(added);
+  const auto found = at_last_.find(parameter.unsafeGetTensorImpl());
+  if (found != at_last_.end()) found->second();
+}
+
+int64_t LaneGradients::bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [key, sums] : sums_)
+    if (sums.of_lanes)
+      for (const at::Tensor* sum : sums.of_lanes->all()) bytes += static_cast<int64_t>(sum->nbytes());
+  return bytes;
+}
+
+void LaneGradients::at_last(const at::Tensor& parameter, std::function<void()> work) {
+  at_last_.erase(parameter.unsafeGetTensorImpl());
+  if (work) at_last_.emplace(parameter.unsafeGetTensorImpl(), std::move(work));
 }
 
 void LaneGradients::begin_step() {
-  for (auto& [key, of_sources] : sums_)
-    for (auto& [source, sums] : of_sources) sums = {};
+  for (auto& [key, sums] : sums_) {
+    sums.of_lanes.reset();
+    // Which sources there are stays known.
+    for (auto& [source, micro_batch] : sums.micro_batches) micro_batch = -1;
+  }
 }
 
 bool LaneGradients::has(const at::Tensor& parameter, WeightUse use) const {
@@ -133,27 +152,29 @@ bool LaneGradients::has(const at::Tensor& parameter, WeightUse use) const {
 
 bool LaneGradients::has_sources(const at::Tensor& parameter) const {
   const auto found = sums_.find({parameter.unsafeGetTensorImpl(), WeightUse::product});
-  return found != sums_.end() && found->second.rbegin()->first >= 0;
+  return found != sums_.end() && found->second.micro_batches.rbegin()->first >= 0;
 }
 
 at::Tensor LaneGradients::take(const at::Tensor& parameter, WeightUse use, Range node) {
   const auto found = sums_.find({parameter.unsafeGetTensorImpl(), use});
-  if (found == sums_.end()) return {};
-  const auto there = [&](Range wanted) -> std::optional<at::Tensor> {
-    for (auto& [source, sums] : found->second)
-      for (const OfBlock& block : sums.blocks)
-        for (const auto& [range, sum] : block.nodes)
-          if (range == wanted) return sum;
-    return std::nullopt;
-  };
-  const at::Tensor total = sum_of_node<at::Tensor>(node, there, [](at::Tensor left, const at::Tensor& right) {
-                             return left.add_(right);
-                           }).value_or(at::Tensor());
-  for (auto& [source, sums] : found->second)
-    for (OfBlock& block : sums.blocks)
-      std::erase_if(block.nodes,
-                    [&](const auto& one) { return one.first.begin >= node.begin && one.first.end <= node.end; });
-  return total;
+  if (found == sums_.end() || !found->second.of_lanes) return {};
+  return found->second.of_lanes->take(node, added).value_or(at::Tensor());
+}
+
+std::vector<std::vector<Range>> HeldLanes::of_copies(const std::vector<int>& some, bool is_of_experts) const {
+  std::set<std::pair<int, int64_t>> sent;
+  std::vector<std::vector<Range>> of_copies;
+  for (const int rank : some) {
+    const OfRank& of = ranks[static_cast<size_t>(rank)];
+    std::vector<Range>& mine = of_copies.emplace_back();
+    for (const Range& range : is_of_experts ? of.of_sources : of.held)
+      for (int64_t lane = range.begin; lane < range.end; ++lane) {
+        if (!sent.emplace(of.stage, lane).second) continue;
+        if (mine.empty() || mine.back().end != lane) mine.push_back({lane, lane});
+        ++mine.back().end;
+      }
+  }
+  return of_copies;
 }
 
 at::Tensor add_to_lanes(const std::shared_ptr<const FixedOrder>& order, const at::Tensor& parameter, WeightUse use,

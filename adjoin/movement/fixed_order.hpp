@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -33,15 +34,17 @@ using AddToSum = std::function<void(const at::Tensor& sum, std::span<const Range
 
 /// The gradients of weights as backward has added them up so far: for each lane of the global batch a sum of its own.
 ///
-/// A layer adds each leaf's part, in order, to the sum of the leaf's lane. When a lane is complete, as the next one of its block of
-/// tokens begins, it is added to the node of the tree (SumTree) that it completes. So a rank keeps few sums for each block, and the
-/// order is that of the tree.
+/// A layer adds each leaf's part, in order, to the sum of the leaf's lane (GrowingSums, with a row for each block of tokens).
 class LaneGradients : NotCopied {
  public:
+  /// `zeros` gives a parameter's sums their memory, in float32.
+  explicit LaneGradients(std::function<at::Tensor(const at::Tensor& parameter)> zeros = {});
   /// Adds the gradient of a micro-batch's leaves: `add_to(sum, rows)` adds those of some leaves of one lane, by their rows in a
   /// tensor with `rows` rows, to a sum in float32 of the parameter's shape.
   /// Throws: InvalidArgument for a parameter that a micro-batch adds to twice, or where micro-batches are not in order
   void add(const FixedOrder& order, const at::Tensor& parameter, WeightUse use, int64_t rows, const AddToSum& add_to);
+  /// Calls `work` from now on when the last micro-batch's gradient of a parameter that is used once has been added; null: no more.
+  void at_last(const at::Tensor& parameter, std::function<void()> work);
   /// Forgets all gradients, and begins with micro-batch 0 again.
   void begin_step();
   /// Whether a layer has used the parameter so since the object was made.
@@ -50,27 +53,34 @@ class LaneGradients : NotCopied {
   bool has_sources(const at::Tensor& parameter) const;
   /// The sum of a node's lanes, which is then forgotten; undefined where nothing was added.
   at::Tensor take(const at::Tensor& parameter, WeightUse use, Range node);
+  /// The bytes of all sums.
+  int64_t bytes() const;
 
  private:
-  struct OfBlock {
-    int64_t lane = -1;                                // which was added to last
-    std::vector<std::pair<Range, at::Tensor>> nodes;  // in order; the last one is a lane that may be incomplete
-  };
   struct Sums {
-    int64_t micro_batch = -1;  // which was added last
-    std::vector<OfBlock> blocks;
+    std::map<int, int64_t> micro_batches;  // of each source the one that was added last
+    std::optional<GrowingSums<at::Tensor>> of_lanes;
   };
   using Key = std::pair<const void*, WeightUse>;
-  static void complete(OfBlock& block, SumTree tree);
-  std::map<Key, std::map<int, Sums>> sums_;  // by source
+  std::function<at::Tensor(const at::Tensor& parameter)> zeros_;
+  std::map<Key, Sums> sums_;
+  std::map<const void*, std::function<void()>> at_last_;
 };
 
-/// The lanes of which a rank has gradients.
+/// The gradients of lanes, and which ranks have which.
 struct HeldLanes {
+  struct OfRank {
+    std::vector<Range> held;
+    std::vector<Range> of_sources;  ///< of which its experts get rows
+    int stage = 0;                  ///< ranks of one stage use a weight in the same way
+  };
   std::shared_ptr<LaneGradients> gradients;
-  int64_t lanes = 0;  ///< of the tree
-  std::vector<Range> held;
-  std::vector<Range> of_sources;  ///< and of which its experts get rows
+  SumTree tree;
+  std::vector<OfRank> ranks;  ///< of the world
+
+  /// The lanes of which each of some ranks that hold copies of a weight sends gradients. Of ranks of a stage that have equal ones the
+  /// first sends them: of a norm each rank of tensor parallelism has all, though it has some rows only.
+  std::vector<std::vector<Range>> of_copies(const std::vector<int>& some, bool is_of_experts) const;
 };
 
 /// The order of sums that layers keep in a pass, so that their results have the same bits in every layout: what a thread's
@@ -81,6 +91,7 @@ struct FixedOrder {
   std::vector<Leaf> leaves;         ///< of this micro-batch
   int64_t tokens = 0, samples = 0;  ///< of this micro-batch here: rows of a tensor of all tokens, or of all samples
   int source = -1;                  ///< which of several ranks the rows are from; below 0: this one
+  bool is_last = false;             ///< whether no more rows come in this step
   TokenBlocks blocks = {};          ///< of each sample, on the ranks along the axis of context parallelism
   /// Where gradients are added up; none where a pass has no backward.
   std::shared_ptr<LaneGradients> gradients = {};
@@ -91,6 +102,10 @@ struct FixedOrder {
   /// left out of the latter.
   /// Throws: InvalidArgument for another number of rows
   std::vector<Range> rows_of(std::span<const Leaf> some, int64_t rows) const;
+  /// Calls `work` for each lane of the micro-batch that has some of these rows, in turn: with the row of GrowingSums, and those of its
+  /// leaves.
+  void for_each_lane(int64_t rows,
+                     const std::function<void(int64_t row, int64_t lane, std::span<const Range> rows)>& work) const;
   /// The number of the leaf of each token.
   std::vector<int64_t> leaf_of_tokens() const;
   /// Each leaf in as many ranges as there are parts of features: what is summed over rows that are cut over ranks between layers

@@ -15,16 +15,9 @@
 namespace adjoin {
 namespace {
 
-std::vector<Range> nodes_of(SumTree tree, const std::vector<Range>& held) {
-  std::vector<Range> nodes;
-  for (const Range& range : held)
-    for (const Range& node : tree.nodes_of(range)) nodes.push_back(node);
-  return nodes;
-}
-
 /// Whether a sum over the ranks in any order is that of the tree: there are two numbers to add.
 bool is_plain_sum(SumTree tree, const std::vector<std::vector<Range>>& held) {
-  return held.size() == 2 && std::ranges::all_of(held, [&](const auto& of) { return nodes_of(tree, of).size() == 1; });
+  return held.size() == 2 && std::ranges::all_of(held, [&](const auto& of) { return tree.nodes_of(of).size() == 1; });
 }
 
 at::Tensor sum_of(SumTree tree, const std::vector<std::pair<Range, at::Tensor>>& nodes) {
@@ -54,7 +47,7 @@ at::Tensor reduce_scatter_nodes(const std::vector<at::Tensor>& nodes, SumTree tr
   for (int64_t r = 0, before = 0; r < std::ssize(sizes); before += sizes[static_cast<size_t>(r++)]) {
     for (const at::Tensor& node : nodes) blocks.push_back(node.narrow(0, before, sizes[static_cast<size_t>(r)]));
     sent.push_back(std::ssize(nodes) * sizes[static_cast<size_t>(r)]);
-    received.push_back(std::ssize(nodes_of(tree, held[static_cast<size_t>(r)])) * mine);
+    received.push_back(std::ssize(tree.nodes_of(held[static_cast<size_t>(r)])) * mine);
   }
   const at::Tensor out = blocks.empty() ? at::empty({0}, options) : blocks.size() == 1 ? blocks[0] : at::cat(blocks);
   const at::Tensor in = ranks == 1 ? out : at::empty({std::reduce(received.begin(), received.end())}, out.options());
@@ -62,7 +55,7 @@ at::Tensor reduce_scatter_nodes(const std::vector<at::Tensor>& nodes, SumTree tr
   std::vector<std::pair<Range, at::Tensor>> all;
   int64_t before = 0;
   for (const auto& ranges : held)
-    for (const Range& node : nodes_of(tree, ranges)) {
+    for (const Range& node : tree.nodes_of(ranges)) {
       all.emplace_back(node, in.narrow(0, before, mine));
       before += mine;
     }

@@ -40,8 +40,9 @@ struct Lookup : torch::autograd::Function<Lookup> {
 
 /// The vectors of ids, from the owner of the weight where it serves look-ups.
 at::Tensor look_up(const at::Tensor& weight, const at::Tensor& ids) {
-  if (const auto order = FixedOrder::current()) return fixed::look_up(order, weight, ids);
+  const auto order = FixedOrder::current();
   const at::Tensor vectors = looked_up(weight, ids);
+  if (order) return vectors.defined() ? vectors + 0 : fixed::look_up(order, weight, ids);
   return vectors.defined() ? vectors : Lookup::apply(weight, ids);
 }
 

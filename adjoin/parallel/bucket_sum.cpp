@@ -5,7 +5,6 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
-#include <set>
 #include <span>
 #include <utility>
 
@@ -27,17 +26,19 @@ thread_local std::vector<BucketSum*> of_thread;
 /// Sums gradients that layers have added to lanes.
 class BucketSum::Lanes {
  public:
-  Lanes(HeldLanes held, const Bucket& bucket, const std::vector<Member>& members)
-      : lanes_(std::move(held)), bucket_(bucket), members_(members) {}
+  Lanes(HeldLanes held, const Bucket& bucket, const std::vector<Member>& members, std::vector<int> ranks)
+      : lanes_(std::move(held)), bucket_(bucket), members_(members), ranks_(std::move(ranks)) {}
+
+  LaneGradients& gradients() { return *lanes_.gradients; }
 
   /// Undefined where no layer adds to lanes of a member: where its gradient is, if it is a shard, is `.grad`.
   at::Tensor sum() {
-    if (held_.empty()) learn_uses();
+    if (uses_.empty()) learn_uses();
+    if (held_.empty()) return {};
     std::vector<at::Tensor> nodes;
-    for (const Range& range : held_[static_cast<size_t>(bucket_.copies().rank())])
-      for (const Range& node : tree_.nodes_of(range)) nodes.push_back(packed(node));
+    for (const Range& node : tree_.nodes_of(held_[static_cast<size_t>(bucket_.copies().rank())]))
+      nodes.push_back(packed(node));
     const at::TensorOptions options = members_[0].parameter.options().requires_grad(false);
-    if (tree_.parts == 0) return {};
     if (!bucket_.is_cut())
       return all_reduce_nodes(nodes, tree_, held_, bucket_.copies(), {bucket_.size_here()}, options);
     return reduce_scatter_nodes(nodes, tree_, held_, bucket_.sizes(), bucket_.copies(), options);
@@ -46,54 +47,38 @@ class BucketSum::Lanes {
  private:
   static constexpr WeightUse kUses[] = {WeightUse::product, WeightUse::look_up};
 
-  /// Each rank's lanes and uses. Where some rank uses a weight in two ways, or two ranks do so, each way is a half of the tree.
+  /// A weight that is used in two ways has a tree for each, the halves of one. Ranks of another stage use it in the other way.
   void learn_uses() {
+    int all = 0;
+    for (const Member& member : members_) {
+      int& uses = uses_.emplace_back(0);
+      for (const WeightUse use : kUses)
+        if (lanes_.gradients->has(member.parameter, use)) uses |= 1 << static_cast<int>(use);
+      all |= uses;
+    }
+    if (all == 0) return;
+    const auto stage_of = [&](int rank) { return lanes_.ranks[static_cast<size_t>(rank)].stage; };
+    const int mine = stage_of(ranks_[static_cast<size_t>(bucket_.copies().rank())]);
+    has_halves_ = std::ranges::count(uses_, 3) > 0 ||
+                  std::ranges::any_of(ranks_, [&](int rank) { return stage_of(rank) != mine; });
+    tree_ = {(has_halves_ ? 2 : 1) * lanes_.tree.parts};
     const bool is_of_experts = std::ranges::any_of(
         members_, [&](const Member& member) { return lanes_.gradients->has_sources(member.parameter); });
-    std::vector<int64_t> mine(static_cast<size_t>(lanes_.lanes), 0);  // whether a lane is here
-    for (const Range& lanes : is_of_experts ? lanes_.of_sources : lanes_.held)
-      std::fill(mine.begin() + lanes.begin, mine.begin() + lanes.end, 1);
-    for (const Member& member : members_) {
-      mine.push_back(0);
-      for (const WeightUse use : kUses)
-        if (lanes_.gradients->has(member.parameter, use)) mine.back() |= 1 << static_cast<int>(use);
-    }
-    const auto ranks = static_cast<size_t>(bucket_.copies().size());
-    std::vector<int64_t> all(ranks * mine.size());
-    bucket_.copies().all_gather(buffer(mine), buffer(all), std::vector(ranks, std::ssize(mine)));
-    const auto of_rank = [&](size_t rank) { return std::span(all).subspan(rank * mine.size(), mine.size()); };
-    const auto of_uses = [&](size_t rank) { return of_rank(rank).subspan(static_cast<size_t>(lanes_.lanes)); };
-    uses_.assign(members_.size(), 0);
-    int64_t any = 0;
-    for (size_t rank = 0; rank < ranks; ++rank)
-      for (size_t i = 0; i < members_.size(); ++i) any |= uses_[i] |= of_uses(rank)[i];
-    two_uses_ = std::ranges::count(uses_, 3) > 0;
-    tree_ = {any == 0 ? 0 : two_uses_ ? 2 * lanes_.lanes : lanes_.lanes};
-    std::set<int64_t> seen;
-    for (size_t rank = 0; rank < ranks; ++rank) {
-      int64_t used = 0;
-      for (const int64_t use : of_uses(rank)) used |= use;
-      std::vector<Range>& held = held_.emplace_back();
-      // Of ranks that have equal gradients the first sends them: of a norm each rank of tensor parallelism has all, though it has
-      // some rows only.
-      const auto hold = [&](bool uses, int64_t before) {
-        for (int64_t lane = 0; uses && lane < lanes_.lanes; ++lane) {
-          const int64_t part = before + lane;
-          if (of_rank(rank)[static_cast<size_t>(lane)] == 0 || !seen.insert(part).second) continue;
-          if (held.empty() || held.back().end != part || part == lanes_.lanes)
-            held.push_back({part, part + 1});
-          else
-            ++held.back().end;
-        }
-      };
-      hold(two_uses_ ? (used & 1) != 0 : used != 0, 0);
-      hold(two_uses_ && (used & 2) != 0, lanes_.lanes);
+    held_ = lanes_.of_copies(ranks_, is_of_experts);
+    if (!has_halves_) return;
+    for (size_t i = 0; i < ranks_.size(); ++i) {
+      const std::vector<Range> lanes = std::exchange(held_[i], {});
+      const int uses = stage_of(ranks_[i]) == mine ? all : 3 - all;
+      for (const int half : {0, 1})
+        for (const Range& range : lanes)
+          if ((uses & 1 << half) != 0)
+            held_[i].push_back({range.begin + half * lanes_.tree.parts, range.end + half * lanes_.tree.parts});
     }
   }
 
   at::Tensor packed(Range node) const {
-    const bool is_second = node.begin >= lanes_.lanes;
-    const int64_t before = is_second ? lanes_.lanes : 0;
+    const bool is_second = node.begin >= lanes_.tree.parts;
+    const int64_t before = is_second ? lanes_.tree.parts : 0;
     const Range lanes{node.begin - before, node.end - before};
     std::vector<at::Tensor> gradients(std::ranges::max(bucket_.members()) + 1);
     for (size_t i = 0; i < members_.size(); ++i) {
@@ -107,16 +92,22 @@ class BucketSum::Lanes {
   HeldLanes lanes_;
   const Bucket& bucket_;
   const std::vector<Member>& members_;
-  bool two_uses_ = false;
-  std::vector<int64_t> uses_;             // of each member, a bit for each use, on all ranks
+  std::vector<int> ranks_;  // that hold copies, in the order of the group
+  bool has_halves_ = false;
+  std::vector<int> uses_;                 // of each member, a bit for each use
   SumTree tree_;                          // of the lanes of each use
-  std::vector<std::vector<Range>> held_;  // by rank
+  std::vector<std::vector<Range>> held_;  // by rank; empty where nothing is in lanes
 };
 
 BucketSum::BucketSum(const std::vector<nn::Parameter>& whole, Bucket bucket, When when, std::optional<HeldLanes> lanes)
     : bucket_(std::move(bucket)), when_(when), missing_(bucket_.members().size()) {
   for (const size_t i : bucket_.members()) members_.push_back({whole[i].name, whole[i].tensor});
-  if (lanes) lanes_ = std::make_unique<Lanes>(*std::move(lanes), bucket_, members_);
+  if (lanes) {
+    const nn::Parameter& first = whole[bucket_.members()[0]];
+    lanes_ = std::make_unique<Lanes>(*std::move(lanes), bucket_, members_, nn::ranks_of_copies(first));
+    if (when_ == When::each_time) lanes_->gradients().at_last(first.tensor, [this] { sum(); });
+    return;
+  }
   if (when_ == When::asked) return;
   for (size_t i = 0; i < members_.size(); ++i) {
     require(!GradientHook::is_on(members_[i].parameter),
@@ -126,6 +117,7 @@ BucketSum::BucketSum(const std::vector<nn::Parameter>& whole, Bucket bucket, Whe
 }
 
 BucketSum::~BucketSum() {
+  if (lanes_ && when_ == When::each_time) lanes_->gradients().at_last(members_[0].parameter, nullptr);
   std::erase(of_thread, this);
 }
 
@@ -207,6 +199,7 @@ void BucketSum::keep(const at::Tensor& packed) {
 
 at::Tensor BucketSum::take() {
   if (when_ == When::each_time) {
+    if (lanes_ && !is_begun_) sum();
     finish();
     for (Member& member : members_) member.parameter.mutable_grad().reset();
     if (!sum_.defined()) sum_ = at::zeros({bucket_.size_here()}, reals_of(members_[0].parameter.detach()).options());

@@ -33,8 +33,8 @@ class BucketSum : NotCopied {
   };
   /// `whole` are the module's parameters; the bucket was made from their reals (reals_of).
   /// Throws: InvalidArgument for a parameter whose gradients another object sums within backward
-  /// `lanes`: where the gradients are, whose sum then has the same bits in every layout; asked only. Of parameters without copies
-  /// also `.grad`.
+  /// `lanes`: where the gradients are, whose sum then has the same bits in every layout; asked, or each_time of parameters that are
+  /// used once. Of parameters without copies also `.grad`.
   BucketSum(const std::vector<nn::Parameter>& whole, Bucket bucket, When when, std::optional<HeldLanes> lanes = {});
   ~BucketSum();
 

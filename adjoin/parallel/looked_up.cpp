@@ -7,13 +7,17 @@
 #include <ATen/ops/embedding_dense_backward.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
+#include <ATen/ops/searchsorted.h>
 #include <ATen/ops/take.h>
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -21,6 +25,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/saved_value.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
+#include "adjoin/nn/fixed/column_sums.hpp"
 #include "adjoin/partition/split.hpp"
 
 namespace adjoin::parallel {
@@ -36,18 +41,68 @@ at::Tensor added_by_place(const at::Tensor& rows, const at::Tensor& places, int6
 
 }  // namespace
 
-/// What backward has left: the gradients of sorted, distinct rows.
-struct LookedUp::RowGradients {
+/// Some rows of a table: sorted, distinct ids [n] and their numbers [n, columns]; undefined where there are none.
+struct LookedUp::Rows {
   at::Tensor ids, rows;
 
-  void add(const at::Tensor& more_ids, const at::Tensor& more_rows) {
-    if (!ids.defined()) {
-      std::tie(ids, rows) = std::tie(more_ids, more_rows);
-      return;
+  static Rows none(int64_t columns, at::ScalarType type) {
+    return {at::empty({0}, at::kLong), at::empty({0, columns}, type)};
+  }
+  /// One list after another.
+  static Rows joined(const std::vector<Rows>& lists, int64_t columns) {
+    if (lists.size() == 1) return lists[0];
+    std::vector<at::Tensor> ids, rows;
+    for (const Rows& list : lists) {
+      ids.push_back(list.ids);
+      rows.push_back(list.rows);
     }
-    const auto [all, places, counts] = at::_unique2(at::cat({ids, more_ids}), /*sorted=*/true, /*return_inverse=*/true);
-    rows = added_by_place(at::cat({rows, more_rows}), places, all.numel());
+    return lists.empty() ? none(columns, at::kFloat) : Rows{at::cat(ids), at::cat(rows)};
+  }
+  /// So many of the rows for each list, one after another.
+  std::vector<Rows> cut(const std::vector<int64_t>& counts) const {
+    std::vector<Rows> lists;
+    for (int64_t before = 0; const int64_t count : counts) {
+      lists.push_back({ids.narrow(0, before, count), rows.narrow(0, before, count)});
+      before += count;
+    }
+    return lists;
+  }
+
+  Rows& add(const Rows& more) {
+    if (!ids.defined()) return *this = more;
+    if (!more.ids.defined()) return *this;
+    const auto [all, places, counts] = at::_unique2(at::cat({ids, more.ids}), /*sorted=*/true, /*return_inverse=*/true);
+    rows = added_by_place(at::cat({rows, more.rows}), places, all.numel());
     ids = all;
+    return *this;
+  }
+  /// Adds the gradients of look-ups of ids[places], some ranges of them, one after another in float32.
+  void add_look_ups(const at::Tensor& of, const at::Tensor& looked_up, std::span<const Range> ranges) {
+    std::vector<at::Tensor> all{ids.defined() ? ids : looked_up.narrow(0, 0, 0)};
+    for (const Range& range : ranges) all.push_back(looked_up.narrow(0, range.begin, range.size()));
+    const at::Tensor wanted = std::get<0>(at::_unique2(at::cat(all)));
+    const at::Tensor sums = at::zeros({wanted.numel(), of.size(1)}, of.options().dtype(at::kFloat));
+    if (ids.defined()) sums.index_copy_(0, at::searchsorted(wanted, ids), rows);
+    nn::fixed::add_rows(sums, at::searchsorted(wanted, looked_up), of, ranges);
+    ids = wanted;
+    rows = sums;
+  }
+};
+
+/// What backward has left: the gradients of rows, in a FixedOrder lane by lane.
+struct LookedUp::RowGradients {
+  Rows all;
+  std::optional<GrowingSums<Rows>> lanes;
+
+  static Rows sum(Rows rows, const Rows& more) { return rows.add(more); }
+  void add_lanes(const FixedOrder& order, const at::Tensor& of, const at::Tensor& looked_up) {
+    if (!lanes) lanes.emplace(SumTree{order.numbers.all_lanes()});
+    order.for_each_lane(of.size(0), [&](int64_t row, int64_t lane, std::span<const Range> ranges) {
+      lanes
+          ->of(
+              row, lane, [] { return Rows(); }, sum)
+          .add_look_ups(of, looked_up, ranges);
+    });
   }
 };
 
@@ -58,6 +113,7 @@ struct LookedUp::Vectors : torch::autograd::Function<Vectors> {
     at::Tensor distinct, places;  // the ids are distinct[places]
     int64_t table_rows, padding_idx;
     std::shared_ptr<RowGradients> gradients;
+    std::shared_ptr<const FixedOrder> order;
   };
 
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor&, const at::Tensor& rows, const Saved& saved) {
@@ -66,23 +122,28 @@ struct LookedUp::Vectors : torch::autograd::Function<Vectors> {
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
-    const auto& [distinct, places, table_rows, padding_idx, found] = value_of<Saved>(ctx->saved_data["saved"]);
+    const auto& [distinct, places, table_rows, padding_idx, found, order] = value_of<Saved>(ctx->saved_data["saved"]);
     const at::Tensor& of = gradients[0];
     const auto* const asked_for = torch::autograd::get_current_graph_task_exec_info();
     if (asked_for != nullptr && !asked_for->empty())  // by torch::autograd::grad
       return {added_by_place(of, at::take(distinct, places), table_rows, padding_idx), {}, {}};
     require(!at::GradMode::is_enabled(), "a look-up of sharded rows: double backward is not supported");
+    if (order) {
+      found->add_lanes(*order, of, at::take(distinct, places));
+      return {{}, {}, {}};
+    }
     const auto begin = distinct.const_data_ptr<int64_t>(), end = begin + distinct.numel();
     const auto padding = std::find(begin, end, padding_idx);
-    found->add(distinct, added_by_place(of, places, distinct.numel(), padding == end ? -1 : padding - begin));
+    found->all.add({distinct, added_by_place(of, places, distinct.numel(), padding == end ? -1 : padding - begin)});
     return {{}, {}, {}};
   }
 };
 
-/// What the ranks ask of each other: the counts of this rank's ids by their owners, and what others ask of this one.
+/// What the ranks ask of each other in lists of ids.
 struct LookedUp::Asked {
-  std::vector<int64_t> of_owners, of_me;
-  at::Tensor ids;  // within this rank's shard, asked by one rank after another
+  std::vector<int64_t> of_owners, of_me;       // how many ids of this rank by owner, and of each rank
+  std::vector<int64_t> in_my_lists, in_lists;  // by owner and list, and by rank and list
+  at::Tensor ids;                              // within this rank's shard, by rank and list
 };
 
 LookedUp::LookedUp(nn::Parameter table, at::Tensor shard, Communicator copies, bool has_all_rows)
@@ -125,20 +186,34 @@ at::Tensor LookedUp::look_up(const at::Tensor& ids, int64_t padding_idx, const F
     });
   }
   const at::Tensor fetched = fetch(distinct);
-  return Vectors::apply(table_.tensor, fetched, Vectors::Saved{distinct, places, table_rows, padding_idx, gradients_});
+  const auto order = lanes_ ? FixedOrder::current() : nullptr;
+  return Vectors::apply(table_.tensor, fetched,
+                        Vectors::Saved{distinct, places, table_rows, padding_idx, gradients_, order});
 }
 
-LookedUp::Asked LookedUp::asked_of_owners(const at::Tensor& ids) const {
+/// `of_ranks`: how many lists each rank has.
+LookedUp::Asked LookedUp::asked_of_owners(const std::vector<at::Tensor>& lists,
+                                          const std::vector<int64_t>& of_ranks) const {
   const int ranks = copies_.size();
-  Asked asked{std::vector<int64_t>(static_cast<size_t>(ranks)), std::vector<int64_t>(static_cast<size_t>(ranks)), {}};
-  const std::vector<int64_t> one_each(static_cast<size_t>(ranks), 1);
-  const int64_t* from = ids.const_data_ptr<int64_t>();
-  const int64_t* const end = from + ids.numel();
+  Asked asked;
+  std::vector<at::Tensor> sent;
   for (int owner = 0; owner < ranks; ++owner) {
-    const auto to = std::lower_bound(from, end, balanced_range(table_.tensor.size(0), ranks, owner).end);
-    asked.of_owners[static_cast<size_t>(owner)] = to - std::exchange(from, to);
+    const Range owned = balanced_range(table_.tensor.size(0), ranks, owner);
+    asked.of_owners.push_back(0);
+    for (const at::Tensor& ids : lists) {
+      const int64_t *const begin = ids.const_data_ptr<int64_t>(), *const end = begin + ids.numel();
+      const auto from = std::lower_bound(begin, end, owned.begin), to = std::lower_bound(from, end, owned.end);
+      sent.push_back(ids.narrow(0, from - begin, to - from));
+      asked.in_my_lists.push_back(to - from);
+      asked.of_owners.back() += to - from;
+    }
   }
-  copies_.all_to_all(const_buffer(asked.of_owners), one_each, buffer(asked.of_me), one_each);
+  asked.in_lists.resize(static_cast<size_t>(std::reduce(of_ranks.begin(), of_ranks.end())));
+  copies_.all_to_all(const_buffer(asked.in_my_lists), std::vector(static_cast<size_t>(ranks), std::ssize(lists)),
+                     buffer(asked.in_lists), of_ranks);
+  for (auto list = asked.in_lists.begin(); const int64_t count : of_ranks)
+    asked.of_me.push_back(std::reduce(list, std::exchange(list, list + count) + count));
+  const at::Tensor ids = lists.size() == 1 ? lists[0] : sent.empty() ? at::empty({0}, at::kLong) : at::cat(sent);
   asked.ids = at::empty({std::reduce(asked.of_me.begin(), asked.of_me.end())}, at::kLong);
   copies_.all_to_all(buffer(ids), asked.of_owners, buffer(asked.ids), asked.of_me);
   asked.ids.sub_(balanced_range(table_.tensor.size(0), ranks, copies_.rank()).begin);
@@ -158,31 +233,55 @@ at::Tensor LookedUp::exchanged(const at::Tensor& rows, const std::vector<int64_t
   return received;
 }
 
-/// The ids and rows of all ranks, one after another.
-void LookedUp::gather(at::Tensor& ids, at::Tensor& rows) const {
-  const auto ranks = static_cast<size_t>(copies_.size());
-  std::vector<int64_t> counts(ranks), elements(ranks);
-  const std::vector<int64_t> mine{ids.numel()}, one_each(ranks, 1);
-  copies_.all_gather(const_buffer(mine), buffer(counts), one_each);
-  for (size_t rank = 0; rank < ranks; ++rank) elements[rank] = counts[rank] * rows.size(1);
-  const int64_t all = std::reduce(counts.begin(), counts.end());
-  const at::Tensor all_ids = at::empty({all}, ids.options()), all_rows = at::empty({all, rows.size(1)}, rows.options());
-  copies_.all_gather(buffer(ids), buffer(all_ids), counts);
-  copies_.all_gather(buffer(rows), buffer(all_rows), elements);
-  ids = all_ids;
-  rows = all_rows;
+/// The lists of all ranks, one rank's after another's.
+std::vector<LookedUp::Rows> LookedUp::gathered(const std::vector<Rows>& lists,
+                                               const std::vector<int64_t>& of_ranks) const {
+  std::vector<int64_t> mine, all(static_cast<size_t>(std::reduce(of_ranks.begin(), of_ranks.end())));
+  for (const Rows& list : lists) mine.push_back(list.ids.numel());
+  copies_.all_gather(const_buffer(mine), buffer(all), of_ranks);
+  std::vector<int64_t> counts, elements;
+  for (auto list = all.begin(); const int64_t count : of_ranks) {
+    counts.push_back(std::reduce(list, list + count));
+    elements.push_back(counts.back() * shard_.size(1));
+    list += count;
+  }
+  const Rows sent = Rows::joined(lists, shard_.size(1));
+  const int64_t count = std::reduce(counts.begin(), counts.end());
+  const at::Tensor ids = at::empty({count}, sent.ids.options()),
+                   rows = at::empty({count, shard_.size(1)}, sent.rows.options());
+  copies_.all_gather(buffer(sent.ids), buffer(ids), counts);
+  copies_.all_gather(buffer(sent.rows), buffer(rows), elements);
+  return Rows{ids, rows}.cut(all);
+}
+
+/// What all ranks have of this rank's shard, of each list, one rank's after another's; the ids within the shard.
+std::vector<LookedUp::Rows> LookedUp::sent_to_owners(const std::vector<Rows>& lists,
+                                                     const std::vector<int64_t>& of_ranks) const {
+  std::vector<at::Tensor> ids;
+  for (const Rows& list : lists) ids.push_back(list.ids);
+  const Asked asked = asked_of_owners(ids, of_ranks);
+  std::vector<Rows> parts;
+  std::vector<int64_t> before(lists.size(), 0);
+  for (size_t i = 0; i < asked.in_my_lists.size(); ++i) {
+    const size_t list = i % lists.size();
+    const int64_t first = std::exchange(before[list], before[list] + asked.in_my_lists[i]);
+    parts.push_back(
+        {ids[list].narrow(0, first, asked.in_my_lists[i]), lists[list].rows.narrow(0, first, asked.in_my_lists[i])});
+  }
+  const at::Tensor rows = Rows::joined(lists.size() == 1 ? lists : parts, shard_.size(1)).rows;
+  return Rows{asked.ids, exchanged(rows, asked.of_owners, asked.of_me)}.cut(asked.in_lists);
 }
 
 at::Tensor LookedUp::rows(const at::Tensor& ids) const {
   const at::NoGradGuard no_gradient;
   const auto rows_here = [&](const at::Tensor& of) { return at::index_select(shard_, 0, of.to(shard_.device())); };
   if (has_all_rows_) return rows_here(ids);
-  const Asked asked = asked_of_owners(ids);
+  const Asked asked = asked_of_owners({ids}, std::vector<int64_t>(static_cast<size_t>(copies_.size()), 1));
   return exchanged(rows_here(asked.ids), asked.of_me, asked.of_owners);
 }
 
 bool LookedUp::has_gradients() const {
-  return gradients_->ids.defined();
+  return gradients_->all.ids.defined() || gradients_->lanes;
 }
 
 at::Tensor LookedUp::sum_gradients(double scale, std::optional<at::ScalarType> wire) {
@@ -190,22 +289,40 @@ at::Tensor LookedUp::sum_gradients(double scale, std::optional<at::ScalarType> w
   const at::ScalarType type = shard_.scalar_type();
   const bool is_cast = copies_.size() > 1 && wire && (type == at::kFloat || type == at::kDouble);
   const at::ScalarType sent = is_cast ? *wire : type;
-  auto [ids, rows] = std::exchange(*gradients_, {});
-  if (!ids.defined()) {
-    ids = at::empty({0}, at::kLong);
-    rows = at::empty({0, shard_.size(1)}, shard_.options());
+  RowGradients mine = std::exchange(*gradients_, {});
+  std::vector<std::vector<Range>> nodes(static_cast<size_t>(copies_.size()),
+                                        {{}});  // of each rank; without lanes one list
+  std::vector<Rows> lists{mine.all};
+  if (lanes_) {
+    nodes = lanes_->of_copies(nn::ranks_of_copies(table_), /*is_of_experts=*/false);
+    for (auto& of_rank : nodes) of_rank = lanes_->tree.nodes_of(of_rank);
+    lists.clear();
+    for (const Range& node : nodes[static_cast<size_t>(copies_.rank())])
+      lists.push_back(mine.lanes ? mine.lanes->take(node, RowGradients::sum).value_or(Rows()) : Rows());
   }
-  if (scale != 1) rows.mul_(scale);
-  if (copies_.size() > 1) rows = rows.to(sent);
-  if (copies_.size() > 1 && has_all_rows_) {
-    gather(ids, rows);
-  } else if (copies_.size() > 1) {
-    const Asked asked = asked_of_owners(ids);
-    rows = exchanged(rows, asked.of_owners, asked.of_me);
-    ids = asked.ids;
+  for (Rows& list : lists) {
+    if (!list.ids.defined()) list = Rows::none(shard_.size(1), lanes_ ? at::kFloat : type);
+    if (scale != 1) list.rows.mul_(scale);
+    if (copies_.size() > 1) list.rows = list.rows.to(sent);
+  }
+  std::vector<int64_t> of_ranks;
+  for (const auto& of_rank : nodes) of_ranks.push_back(std::ssize(of_rank));
+  if (copies_.size() > 1) lists = has_all_rows_ ? gathered(lists, of_ranks) : sent_to_owners(lists, of_ranks);
+  if (lanes_) {
+    std::map<Range, Rows> all;
+    for (auto list = lists.begin(); const auto& of_rank : nodes)
+      for (const Range& node : of_rank) all.emplace(node, std::move(*list++));
+    const auto there = [&](Range node) {
+      const auto found = all.find(node);
+      return found == all.end() ? std::nullopt : std::optional(found->second);
+    };
+    std::optional<Rows> total = sum_of_node<Rows>({0, lanes_->tree.parts}, there, RowGradients::sum);
+    lists.clear();
+    if (total) lists.push_back(*std::move(total));
   }
   // 16-bit numbers are added in float32 and rounded once, as by a collective.
   const at::ScalarType added = sent == at::kDouble ? at::kDouble : at::kFloat;
+  const auto [ids, rows] = Rows::joined(lists, shard_.size(1));
   return added_by_place(rows.to(added), ids, shard_.size(0)).to(sent).to(type);
 }
 

@@ -9,6 +9,7 @@
 
 #include "adjoin/base/not_copied.hpp"
 #include "adjoin/comm/communicator.hpp"
+#include "adjoin/movement/fixed_order.hpp"
 #include "adjoin/nn/parameter.hpp"
 
 namespace adjoin::parallel {
@@ -44,10 +45,13 @@ class LookedUp : NotCopied {
   /// A collective: the rows of ids that are sorted and distinct, or none.
   at::Tensor rows(const at::Tensor& ids) const;
 
+  /// From now on the gradients of look-ups in a FixedOrder have its order: they are added up lane by lane, in float32.
+  void sum_lanes(const HeldLanes& lanes) { lanes_ = lanes; }
   /// Whether a backward of a look-up has left gradients, even of no rows, since the last call of sum_gradients or forget_gradients.
   bool has_gradients() const;
   /// A collective, also of ranks without gradients: the gradient of the shard, times `scale`, with zeros for rows that no rank has
-  /// looked up. float32 and float64 rows are sent in the type `wire`, in which the sums are rounded too.
+  /// looked up. float32 and float64 rows are sent in the type `wire`, in which the sums are rounded too. Of lanes each rank sends the
+  /// rows of each of its nodes of the tree.
   ///
   /// Its bits are those of the dense gradients' sum in rank order where backward has reached one look-up; LibTorch would add those of
   /// several to each other, before it adds the sum to `.grad`.
@@ -57,16 +61,19 @@ class LookedUp : NotCopied {
 
  private:
   struct Vectors;
+  struct Rows;
   struct RowGradients;
   struct Asked;
-  Asked asked_of_owners(const at::Tensor& ids) const;
-  void gather(at::Tensor& ids, at::Tensor& rows) const;
+  Asked asked_of_owners(const std::vector<at::Tensor>& lists, const std::vector<int64_t>& of_ranks) const;
+  std::vector<Rows> gathered(const std::vector<Rows>& lists, const std::vector<int64_t>& of_ranks) const;
+  std::vector<Rows> sent_to_owners(const std::vector<Rows>& lists, const std::vector<int64_t>& of_ranks) const;
   at::Tensor exchanged(const at::Tensor& rows, const std::vector<int64_t>& to, const std::vector<int64_t>& from) const;
 
   nn::Parameter table_;
   at::Tensor shard_;
   Communicator copies_;
   bool has_all_rows_;
+  std::optional<HeldLanes> lanes_;
   std::shared_ptr<RowGradients> gradients_;  // which backward may reach after this object's end
 };
 

@@ -208,13 +208,13 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, Rule rule, Optimizer
 }
 
 BucketSum::When Optimizer::when_summed(const nn::Parameter& parameter) const {
-  if (options_.lanes) return BucketSum::When::asked;
   const bool cuts = options_.zero == 2 && BucketSum::fits_each_time(parameter);
   const auto works_alike = [&](int rank) { return std::ranges::count(parameter.grid.workers(), rank) > 0; };
   const auto sums = [&] { return cuts && std::ranges::all_of(parameter.layout.grid().ranks(), works_alike); };
   if (!(options_.sums_in_backward ? options_.sums_in_backward(parameter) : sums())) return BucketSum::When::asked;
   if (cuts) return BucketSum::When::each_time;
-  return nn::copies_of(parameter).backend()->spans_hosts() ? BucketSum::When::last_time : BucketSum::When::asked;
+  return !options_.lanes && nn::copies_of(parameter).backend()->spans_hosts() ? BucketSum::When::last_time
+                                                                              : BucketSum::When::asked;
 }
 
 bool Optimizer::is_cut(const nn::Parameter& parameter) const {

@@ -97,8 +97,8 @@ struct OptimizerOptions {
   /// Whether new weights that travel between hosts may arrive after `step`: operations of LibTorch wait for those that they read.
   /// Otherwise they arrive within it.
   bool weights_arrive_later = false;
-  /// Where the gradients are, if the update is to have the same bits in every layout; on all workers. Then nothing is summed within
-  /// backward.
+  /// Where the gradients are, if the update is to have the same bits in every layout; on all workers. Then only those of stage 2 are
+  /// summed within backward, in the last micro-batch's, and each of these parameters must be used once.
   std::optional<HeldLanes> lanes{};
   /// The workers over which the gradient's norm is computed; all of them call `step`. By default those of the parameters'
   /// layouts.

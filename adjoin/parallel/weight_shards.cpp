@@ -68,6 +68,7 @@ class WeightShards::Table final : public MarkedTensors, NotCopied {
              " cannot change it: change the pieces that the model gives";
     });
   }
+  void sum_lanes(const HeldLanes& lanes) { rows_.sum_lanes(lanes); }
   void take_gradient() {
     if (!is_trained(kept_)) return;
     at::Tensor& gradient = kept_.tensor.mutable_grad();
@@ -172,13 +173,14 @@ void WeightShards::take_gradients() {
   for (const auto& table : tables_) table->take_gradient();
 }
 
-void WeightShards::sum_lanes(const HeldLanes& lanes) {
+void WeightShards::sum_lanes(const HeldLanes& lanes, bool runs_once) {
+  const auto when = runs_once ? BucketSum::When::each_time : BucketSum::When::asked;
   for (Weight& weight : weights_)
     if (weight.gradient) {
       weight.gradient.reset();  // with its hook
-      weight.gradient =
-          std::make_unique<BucketSum>(std::vector{weight.uncut}, weight.bucket, BucketSum::When::asked, lanes);
+      weight.gradient = std::make_unique<BucketSum>(std::vector{weight.uncut}, weight.bucket, when, lanes);
     }
+  for (const auto& table : tables_) table->sum_lanes(lanes);
 }
 
 void WeightShards::leave_gradients() {

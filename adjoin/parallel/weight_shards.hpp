@@ -57,8 +57,9 @@ class WeightShards {
   /// Whether a tensor is one of the whole tensors, or a view of one.
   bool holds(const at::Tensor& tensor) const;
 
-  /// From now on layers add gradients to lanes (FixedOrder), which take_gradients sums.
-  void sum_lanes(const HeldLanes& lanes);
+  /// From now on layers add gradients to lanes (FixedOrder), which the last micro-batch's backward sums, or take_gradients where the
+  /// module runs several times in a forward.
+  void sum_lanes(const HeldLanes& lanes, bool runs_once);
   /// A collective, for tables and lanes: adds the sums that backward has left to `.grad` of the shards; where it has left none, `.grad` does
   /// not change.
   void take_gradients();

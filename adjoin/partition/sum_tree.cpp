@@ -35,6 +35,12 @@ std::vector<Range> SumTree::nodes_of(Range range) const {
   return nodes;
 }
 
+std::vector<Range> SumTree::nodes_of(const std::vector<Range>& ranges) const {
+  std::vector<Range> nodes;
+  for (const Range& range : ranges) add_nodes({0, parts}, range, nodes);
+  return nodes;
+}
+
 std::optional<Range> SumTree::parent(Range node) const {
   std::optional<Range> above;
   for (Range at{0, parts}; at != node && at.size() > 1;) {

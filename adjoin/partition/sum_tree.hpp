@@ -34,9 +34,24 @@ struct SumTree {
   static std::pair<Range, Range> halves(Range node);
   /// The fewest nodes that together are a range of parts, in order.
   std::vector<Range> nodes_of(Range range) const;
+  /// Those of each of some ranges in turn.
+  std::vector<Range> nodes_of(const std::vector<Range>& ranges) const;
   /// The node of which this is a half; none for the root.
   std::optional<Range> parent(Range node) const;
 };
+
+/// The sum of a node from those that `there(node)` gives, which returns nothing for nodes that must be added up from their
+/// halves. A half of which none are there adds nothing.
+template <class Value, class There, class Add>
+std::optional<Value> sum_of_node(Range node, const There& there, const Add& add) {
+  if (node.size() == 0) return std::nullopt;
+  if (std::optional<Value> value = there(node)) return value;
+  if (node.size() == 1) return std::nullopt;
+  const auto [first, second] = SumTree::halves(node);
+  std::optional<Value> left = sum_of_node<Value>(first, there, add), right = sum_of_node<Value>(second, there, add);
+  if (!left || !right) return left ? std::move(left) : std::move(right);
+  return add(*std::move(left), *std::move(right));
+}
 
 /// Values of a tree's nodes, each given once, in any order: two halves are added as soon as both are there.
 template <class Value>
@@ -56,6 +71,15 @@ class SumArrivals {
     }
     nodes_.emplace(node, std::move(value));
   }
+  /// The sum of a node of what is there of it, which is then forgotten; nothing where none is.
+  template <class Add>
+  std::optional<Value> take(Range node, const Add& add) {
+    const auto there = [&](Range wanted) -> std::optional<Value> {
+      const auto found = nodes_.find(wanted);
+      return found == nodes_.end() ? std::nullopt : std::optional(std::move(nodes_.extract(found).mapped()));
+    };
+    return sum_of_node<Value>(node, there, add);
+  }
   /// What is there, in order; at the end it is the root alone.
   const auto& nodes() const { return nodes_; }
   SumTree tree() const { return tree_; }
@@ -65,18 +89,49 @@ class SumArrivals {
   std::map<Range, Value> nodes_;
 };
 
-/// The sum of a node from those that `there(node)` gives, which returns nothing for nodes that must be added up from their
-/// halves; `absent` where it gives none of a half's parts either, which then adds nothing.
-template <class Value, class There, class Add>
-std::optional<Value> sum_of_node(Range node, const There& there, const Add& add) {
-  if (node.size() == 0) return std::nullopt;
-  if (std::optional<Value> value = there(node)) return value;
-  if (node.size() == 1) return std::nullopt;
-  const auto [first, second] = SumTree::halves(node);
-  std::optional<Value> left = sum_of_node<Value>(first, there, add), right = sum_of_node<Value>(second, there, add);
-  if (!left || !right) return left ? std::move(left) : std::move(right);
-  return add(*std::move(left), *std::move(right));
-}
+/// Sums of a tree's parts that grow over time. Parts of one row (any number) come one after another, and a part is complete as soon
+/// as its row's next one begins: then it is added to others as they come. So few sums are there at once.
+template <class Value>
+class GrowingSums {
+ public:
+  explicit GrowingSums(SumTree tree) : complete_(tree) {}
+
+  /// The sum so far of a part, which begins as `make()`.
+  template <class Make, class Add>
+  Value& of(int64_t row, int64_t part, const Make& make, const Add& add) {
+    const auto found = growing_.find(row);
+    if (found != growing_.end() && found->second.first != part) complete(growing_.extract(found).mapped(), add);
+    return growing_.try_emplace(row, part, make()).first->second.second;
+  }
+  /// Nothing more comes of the parts that are there.
+  template <class Add>
+  void complete(const Add& add) {
+    while (!growing_.empty()) complete(growing_.extract(growing_.begin()).mapped(), add);
+  }
+  /// The sum of a node of what is there of it, which is then complete and forgotten. Nothing where none is there.
+  template <class Add>
+  std::optional<Value> take(Range node, const Add& add) {
+    complete(add);
+    return complete_.take(node, add);
+  }
+  /// All sums that are there.
+  std::vector<const Value*> all() const {
+    std::vector<const Value*> all;
+    for (const auto& [row, part] : growing_) all.push_back(&part.second);
+    for (const auto& [node, value] : complete_.nodes()) all.push_back(&value);
+    return all;
+  }
+
+ private:
+  using Part = std::pair<int64_t, Value>;
+  template <class Add>
+  void complete(Part part, const Add& add) {
+    complete_.add({part.first, part.first + 1}, std::move(part.second), add);
+  }
+
+  std::map<int64_t, Part> growing_;  // by row
+  SumArrivals<Value> complete_;
+};
 
 /// Parts of something that is cut over ranks, none of which holds a part of a part.
 struct WholeParts {

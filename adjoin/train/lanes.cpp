@@ -9,39 +9,42 @@
 #include "adjoin/comm/values.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/task/grid_sizes.hpp"
+#include "adjoin/task/same_bits.hpp"
 
 namespace adjoin::train {
-
-namespace {
-
-/// The lanes of all ranks along the experts' axis, the inner one of those of the batch.
-Range lanes_along_experts(int64_t lanes, const Grid& grid) {
-  const Communicator batch = batch_ranks(grid), experts = grid.axis("ep");
-  const int first = batch.rank() - experts.rank();
-  return {balanced_range(lanes, batch.size(), first).begin,
-          balanced_range(lanes, batch.size(), first + experts.size() - 1).end};
-}
-
-}  // namespace
 
 Lanes::Lanes(const FixedOrder& order, const Grid& grid, int microbatches)
     : numbers_(order.numbers),
       blocks_(order.blocks),
       cp_(grid.coordinate("cp")),
       of_samples_(balanced_range(numbers_.lanes, batch_ranks(grid).size(), batch_ranks(grid).rank())),
-      held_{std::make_shared<LaneGradients>(), numbers_.all_lanes(), in_blocks(of_samples_),
-            in_blocks(lanes_along_experts(numbers_.lanes, grid))},
-      microbatches_(microbatches) {}
+      held_{std::make_shared<LaneGradients>(), {numbers_.all_lanes()}, {}},
+      microbatches_(microbatches) {
+  const GridShape& shape = grid.shape();
+  const int along_experts = shape.axis_size("ep"), batch = shape.axis_size("dp") * along_experts;
+  held_.ranks.resize(static_cast<size_t>(shape.cells()));
+  for (int cell = 0; cell < shape.cells(); ++cell) {
+    const std::vector<int> at = shape.coordinates(cell);
+    const auto along = [&](const char* axis) { return at[static_cast<size_t>(shape.axis_index(axis))]; };
+    // The experts' axis is the inner one of those of the batch.
+    const int first = along("dp") * along_experts, last = first + along_experts - 1, cp = along("cp");
+    const auto lanes_of = [&](int rank) { return balanced_range(numbers_.lanes, batch, rank); };
+    held_.ranks[static_cast<size_t>(shape.rank_of(cell))] = {
+        .held = in_blocks(lanes_of(first + along("ep")), cp),
+        .of_sources = in_blocks({lanes_of(first).begin, lanes_of(last).end}, cp),
+        .stage = along("pp")};
+  }
+}
 
 template <class Work>
-void Lanes::for_each_block(const Work& work) const {
-  for (const Range& held : blocks_.held[static_cast<size_t>(cp_)])
+void Lanes::for_each_block(int cp, const Work& work) const {
+  for (const Range& held : blocks_.held[static_cast<size_t>(cp)])
     for (int64_t block = held.begin; block < held.end; ++block) work(block);
 }
 
-std::vector<Range> Lanes::in_blocks(Range lanes) const {
+std::vector<Range> Lanes::in_blocks(Range lanes, int cp) const {
   std::vector<Range> all;
-  for_each_block([&](int64_t block) {
+  for_each_block(cp, [&](int64_t block) {
     all.push_back({block * numbers_.lanes + lanes.begin, block * numbers_.lanes + lanes.end});
   });
   return all;
@@ -64,6 +67,26 @@ data::BatchPart Lanes::part(int64_t samples, int number) const {
   const std::vector<OfLane> all = leaves(samples, number);
   if (all.empty()) return {samples, 0};
   return {all.front().samples.begin, all.back().samples.end - all.front().samples.begin};
+}
+
+std::optional<Lanes> lanes_of(const Configuration& configuration, const Grid& grid) {
+  const auto order = order_of(configuration);
+  if (!order) return std::nullopt;
+  return Lanes(*order, grid, static_cast<int>(configuration.microbatches));
+}
+
+OrderedBatch batch_of_step(const Configuration& configuration, const Task& task, std::span<const int64_t> samples,
+                           int number, const Step& step, const at::TensorOptions& tensor, const Grid& grid,
+                           const std::optional<Lanes>& lanes) {
+  const int64_t size = std::ssize(samples);
+  const auto make = [&](const data::BatchPart& part) {
+    return micro_batch_of(task, data::Part::train, samples, part, step, tensor, grid);
+  };
+  if (!lanes) return {make(part_of_batch(task, size, grid, number, static_cast<int>(parts_of_step(configuration))))};
+  const WithOrder with_order(order_of(configuration));
+  MicroBatch batch = make(lanes->part(size, number));
+  auto order = lanes->order(size, number, batch);
+  return {std::move(batch), std::move(order)};
 }
 
 void check_kernels(const std::vector<nn::fixed::KeptPromise>& kernels, const Communicator& world) {
@@ -98,9 +121,10 @@ std::shared_ptr<const FixedOrder> Lanes::order(int64_t samples, int number, cons
             .leaves = {},
             .tokens = 0,
             .samples = cp_ == 0 ? std::ssize(lengths) : 0,  // which has the first block
+            .is_last = number + 1 == microbatches_,
             .blocks = blocks_,
             .gradients = held_.gradients};
-  for_each_block([&](int64_t block) {
+  for_each_block(cp_, [&](int64_t block) {
     const auto rows_of = [&](int64_t piece) {
       return balanced_range(lengths[static_cast<size_t>(piece)], static_cast<int>(numbers_.tokens),
                             static_cast<int>(block))

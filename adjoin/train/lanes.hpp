@@ -2,12 +2,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/movement/fixed_order.hpp"
 #include "adjoin/nn/fixed/kept_promises.hpp"
 #include "adjoin/partition/grid.hpp"
+#include "adjoin/task/configuration.hpp"
 #include "adjoin/task/task.hpp"
 
 namespace adjoin::train {
@@ -19,8 +22,8 @@ class Lanes {
   /// `order` has numbers and blocks of tokens.
   Lanes(const FixedOrder& order, const Grid& grid, int microbatches);
 
-  /// The lanes of this rank, and their gradients since the last update.
-  HeldLanes held() const { return held_; }
+  /// The lanes of the ranks, and this one's gradients since the last update.
+  const HeldLanes& held() const { return held_; }
   /// The samples of a micro-batch of a global batch.
   data::BatchPart part(int64_t samples, int number) const;
   /// The order of its sums.
@@ -33,11 +36,11 @@ class Lanes {
     int64_t number;  // among all leaves
   };
   std::vector<OfLane> leaves(int64_t samples, int number) const;
-  /// Calls `work(block)` for each block of tokens that is here.
+  /// Calls `work(block)` for each block of tokens of a rank along cp.
   template <class Work>
-  void for_each_block(const Work& work) const;
-  /// These lanes of samples, of each block here.
-  std::vector<Range> in_blocks(Range lanes) const;
+  void for_each_block(int cp, const Work& work) const;
+  /// Of these lanes of samples those of each block of such a rank.
+  std::vector<Range> in_blocks(Range lanes, int cp) const;
 
   SameBits numbers_;
   TokenBlocks blocks_;
@@ -46,6 +49,19 @@ class Lanes {
   HeldLanes held_;
   int microbatches_;
 };
+
+/// Those of a configuration; none where sums may have any order.
+std::optional<Lanes> lanes_of(const Configuration& configuration, const Grid& grid);
+
+/// A micro-batch, and the order of its sums; none where they may have any.
+struct OrderedBatch {
+  MicroBatch batch;
+  std::shared_ptr<const FixedOrder> order = {};
+};
+/// This rank's micro-batch of a step on these training samples, by its number.
+OrderedBatch batch_of_step(const Configuration& configuration, const Task& task, std::span<const int64_t> samples,
+                           int number, const Step& step, const at::TensorOptions& tensor, const Grid& grid,
+                           const std::optional<Lanes>& lanes);
 
 /// Compares what came out of each rank's promises (nn::fixed::kept_promises), all of which tried the same.
 /// Throws: Error on all ranks: where a kernel does not keep its bits in pieces, or gives others on another rank; with rank and host

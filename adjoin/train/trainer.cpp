@@ -36,12 +36,6 @@ GridShape grid_shape(const Configuration& configuration, const Communicator& wor
   return sizes.shape();
 }
 
-std::optional<Lanes> lanes_of(const Configuration& configuration, const Grid& grid) {
-  const auto order = order_of(configuration);
-  if (!order) return std::nullopt;
-  return Lanes(*order, grid, static_cast<int>(configuration.microbatches));
-}
-
 template <class Make>
 auto in_order(const Configuration& configuration, const Make& make) {
   const WithOrder with_order(order_of(configuration));
@@ -78,8 +72,7 @@ Trainer::Trainer(const Configuration& configuration, const Task& task, const Com
       parameters_(in_order(configuration,
                            [&] { return parameters_of(stages_, model_, grid_, tensor_, sharding_of(configuration)); })),
       checks_gradients_(configuration.check_gradients && !configuration.has_program() && !lanes_) {
-  if (lanes_)
-    for (const auto& [part, shards] : model_->shards()) shards->sum_lanes(lanes_->held());
+  if (lanes_) model_->sum_lanes(lanes_->held());
   for (const models::Segment& segment : stages_.segments)
     slice_names_.push_back({"forward " + segment.name, "backward " + segment.name});
 }
@@ -295,16 +288,8 @@ StepResult Trainer::step(std::span<const int64_t> samples, int64_t step, double 
                      .number = step,
                      .training = true,
                      .loss_share = denominator > 0 ? loss_scale / denominator : 0};
-  const int64_t size = std::ssize(samples);
-  const auto of_samples = order_of(configuration_);
   const auto make = [&](int i) {
-    const WithOrder with_order(of_samples);
-    const data::BatchPart part =
-        lanes_ ? lanes_->part(size, i)
-               : part_of_batch(task_, size, grid_, i, static_cast<int>(parts_of_step(configuration_)));
-    MicroBatch batch = micro_batch_of(task_, data::Part::train, samples, part, context, tensor_, grid_);
-    const auto order = lanes_ ? lanes_->order(size, i, batch) : nullptr;
-    return OrderedBatch{std::move(batch), order};
+    return batch_of_step(configuration_, task_, samples, i, context, tensor_, grid_, lanes_);
   };
   Sums sums(stages_.segments);
   run(stages_.schedule, make, sums, denominator, loss_scale);

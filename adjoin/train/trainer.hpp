@@ -32,16 +32,13 @@ std::vector<models::Segment> segments_of(const Configuration& configuration, con
 /// How ranks keep weights of which others hold copies.
 inline models::Sharding sharding_of(const Configuration& configuration) {
   using models::Sharding;
-  // The segment of a program shards its weights itself; with the same bits all rows of a table are added up in one order.
-  if (configuration.has_program()) return Sharding::none;
-  if (configuration.same_bits != "off") return configuration.zero == 3 ? Sharding::weights : Sharding::none;
+  if (configuration.has_program()) return Sharding::none;  // its segment shards its weights itself
   constexpr Sharding kStages[] = {Sharding::rows_of_gradients, Sharding::tables, Sharding::tables, Sharding::all};
   return kStages[configuration.zero];
 }
 /// Whether each keeps only shards of all of them.
 inline bool shards_weights(const Configuration& configuration) {
-  const models::Sharding sharding = sharding_of(configuration);
-  return sharding == models::Sharding::all || sharding == models::Sharding::weights;
+  return sharding_of(configuration) == models::Sharding::all;
 }
 
 /// One worker's part of a model and its optimizer, on a grid {dp, ep, pp, cp, tp}. All workers of the grid call each function
@@ -94,10 +91,6 @@ class Trainer {
  private:
   struct Sums;
   class StageRunner;
-  struct OrderedBatch {
-    MicroBatch batch;
-    std::shared_ptr<const FixedOrder> order = {};  // none where sums may have any
-  };
   /// Runs a schedule on the micro-batches that `make` gives by number; losses are divided by `denominator`.
   void run(const pipeline::Schedule& schedule, const std::function<OrderedBatch(int)>& make, Sums& sums,
            double denominator, double loss_scale = 1);

@@ -28,9 +28,10 @@ at::Tensor products_of(const at::Tensor& a, const at::Tensor& b, const std::vect
 }
 
 /// The order of the rows from one rank, whose "tokens" are its leaves.
-Order order_of(const FixedOrder& order, const RowsOfSource& rows, int source) {
+Order order_of(const FixedOrder& order, const RowsOfSource& rows, int source, bool is_last) {
   auto of_source = std::make_shared<FixedOrder>(order);
   of_source->source = source;
+  of_source->is_last = order.is_last && is_last;
   of_source->leaves.clear();
   for (int64_t i = 0; i < std::ssize(rows.leaves); ++i)
     of_source->leaves.push_back(
@@ -93,7 +94,8 @@ struct Grouped : torch::autograd::Function<Grouped> {
           add_outer_products(sums[static_cast<int64_t>(group)], of_y, x, std::span(&of_groups[group], 1));
       }
     };
-    add_to_lanes(order_of(order, of_source, source), weight, WeightUse::product, std::ssize(of_source.leaves), add);
+    const Order of_rows = order_of(order, of_source, source, source + 1 == std::ssize(*rows.sources));
+    add_to_lanes(of_rows, weight, WeightUse::product, std::ssize(of_source.leaves), add);
   }
 };
 
