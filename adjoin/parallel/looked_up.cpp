@@ -39,6 +39,16 @@ at::Tensor added_by_place(const at::Tensor& rows, const at::Tensor& places, int6
   return at::embedding_dense_backward(rows, places.to(rows.device()), count, padding, /*scale_grad_by_freq=*/false);
 }
 
+/// The sums of consecutive runs of numbers, of these lengths.
+std::vector<int64_t> totals(const std::vector<int64_t>& numbers, const std::vector<int64_t>& lengths) {
+  std::vector<int64_t> totals;
+  for (auto first = numbers.begin(); const int64_t length : lengths) {
+    totals.push_back(std::reduce(first, first + length));
+    first += length;
+  }
+  return totals;
+}
+
 }  // namespace
 
 /// Some rows of a table: sorted, distinct ids [n] and their numbers [n, columns]; undefined where there are none.
@@ -211,8 +221,7 @@ LookedUp::Asked LookedUp::asked_of_owners(const std::vector<at::Tensor>& lists,
   asked.in_lists.resize(static_cast<size_t>(std::reduce(of_ranks.begin(), of_ranks.end())));
   copies_.all_to_all(const_buffer(asked.in_my_lists), std::vector(static_cast<size_t>(ranks), std::ssize(lists)),
                      buffer(asked.in_lists), of_ranks);
-  for (auto list = asked.in_lists.begin(); const int64_t count : of_ranks)
-    asked.of_me.push_back(std::reduce(list, std::exchange(list, list + count) + count));
+  asked.of_me = totals(asked.in_lists, of_ranks);
   const at::Tensor ids = lists.size() == 1 ? lists[0] : sent.empty() ? at::empty({0}, at::kLong) : at::cat(sent);
   asked.ids = at::empty({std::reduce(asked.of_me.begin(), asked.of_me.end())}, at::kLong);
   copies_.all_to_all(buffer(ids), asked.of_owners, buffer(asked.ids), asked.of_me);
@@ -239,12 +248,9 @@ std::vector<LookedUp::Rows> LookedUp::gathered(const std::vector<Rows>& lists,
   std::vector<int64_t> mine, all(static_cast<size_t>(std::reduce(of_ranks.begin(), of_ranks.end())));
   for (const Rows& list : lists) mine.push_back(list.ids.numel());
   copies_.all_gather(const_buffer(mine), buffer(all), of_ranks);
-  std::vector<int64_t> counts, elements;
-  for (auto list = all.begin(); const int64_t count : of_ranks) {
-    counts.push_back(std::reduce(list, list + count));
-    elements.push_back(counts.back() * shard_.size(1));
-    list += count;
-  }
+  const std::vector<int64_t> counts = totals(all, of_ranks);
+  std::vector<int64_t> elements;
+  for (const int64_t of_rank : counts) elements.push_back(of_rank * shard_.size(1));
   const Rows sent = Rows::joined(lists, shard_.size(1));
   const int64_t count = std::reduce(counts.begin(), counts.end());
   const at::Tensor ids = at::empty({count}, sent.ids.options()),

@@ -25,8 +25,9 @@ std::vector<int64_t> layout_of_needs(const Configuration& c, const models::Segme
   std::vector<int64_t> numbers{c.ep, c.cp, c.tp, c.sp ? 1 : 0, c.zero, parts_of_step(c) > 1 ? 1 : 0};
   numbers.insert(numbers.end(), {static_cast<int64_t>(row_options(c).method), static_cast<int64_t>(c.recompute)});
   const bool has_table = std::ranges::any_of(segment.parts, &models::ModuleRecipe::is_table);
-  if (c.ep > 1 || c.zero > 1 || has_table || segment.with_input)
-    numbers.insert(numbers.end(), {c.dp, c.pp, c.has_program() ? c.microbatches : 0});
+  const bool has_order = c.same_bits != "off";
+  if (c.ep > 1 || c.zero > 1 || has_table || segment.with_input || has_order)
+    numbers.insert(numbers.end(), {c.dp, c.pp, c.has_program() || has_order ? c.microbatches : 0});
   return numbers;
 }
 
@@ -37,7 +38,7 @@ std::string layout_of_seconds(const Configuration& c) {
          (c.recompute == Recompute::attention                 ? " attention again"
           : c.has_program() && c.recompute != Recompute::none ? " blocks again"
                                                               : "") +
-         ": ";
+         (c.same_bits == "off" ? "" : " in order, dp " + std::to_string(c.dp)) + ": ";
 }
 
 /// The weights of a segment of which the rank has the larger shards.
@@ -72,6 +73,13 @@ Load load_of(const SegmentTrial& trial, const models::Model& model) {
   for (const auto& [name, x] : trial.input.items()) numbers.push_back(x.numel());
   if (!rows) numbers.push_back(trial.batch.input.numel());
   if (trial.segment.output_shape) numbers.push_back(trial.segment.output_shape(model->stage(), rows).front());
+  if (trial.order) {
+    for (const Leaf& leaf : trial.order->leaves) numbers.insert(numbers.end(), {leaf.lane, leaf.tokens.begin});
+    // The last one sums a rank's lanes; along tp ranks have other shares of sums, and the first sends those that all have.
+    const auto rank = static_cast<size_t>(trial.grid.world().rank());
+    for (const Range& lanes : trial.lanes->ranks[rank].held) numbers.insert(numbers.end(), {lanes.begin, lanes.end});
+    numbers.push_back(trial.grid.coordinate("tp"));
+  }
   // A program gets padded texts.
   return {trial.segment.with_input ? trial.batch.input.numel() : trial.batch.input.size(0),
           hash_of(std::span<const int64_t>(numbers))};
@@ -104,16 +112,19 @@ MeasuredSegments::MeasuredSegments(const Configuration& configuration, const Tas
       if (action.kind == pipeline::Kind::input) split_.emplace(action.stage, action.micro_batch);
 }
 
-StageNeeds MeasuredSegments::needs(int stage, int number, const SegmentsOwner& owner, const MicroBatch& batch) {
+StageNeeds MeasuredSegments::needs(int stage, int number, const SegmentsOwner& owner, const OrderedBatch& ordered) {
+  const auto& [batch, order] = ordered;
+  const WithOrder with_order(order);
   const models::Model& model = owner.model;
   const bool splits = split_.contains({stage, number});
   const std::span segments = stages_.segments_of(stage);
   StageNeeds needs{stages_.place_of(stage)};
-  parallel::Bundle input = stage == 0 ? parallel::Bundle() : arriving(stage - 1, owner, batch);
+  parallel::Bundle input = stage == 0 ? parallel::Bundle() : arriving(stage - 1, owner, ordered);
   const bool keeps_gathered = shards_weights(configuration_) && stages_.backward_follows(stage, number);
   for (size_t i = 0; i < segments.size(); ++i) {
     const bool is_last = i + 1 == segments.size();  // of the stage
-    const std::set<std::string> earlier = summed_earlier(stage, i, splits);
+    const std::set<std::string> earlier =
+        order ? used_twice(stages_.pp_of(stage), segments[i]) : summed_earlier(stage, i, splits);
     const SegmentTrial trial{.configuration = configuration_,
                              .task = task_,
                              .segment = segments[i],
@@ -126,7 +137,9 @@ StageNeeds MeasuredSegments::needs(int stage, int number, const SegmentsOwner& o
                              .summed = owner.summed,
                              .backward_follows = is_last && keeps_gathered,
                              .summed_earlier = earlier,
-                             .calls = owner.calls};
+                             .calls = owner.calls,
+                             .order = order,
+                             .lanes = owner.lanes};
     needs.segments.push_back(&needs_of(trial, model, needs.first + i));
     input = needs.segments.back()->output;
     // The needs may have been measured with another micro-batch.
@@ -135,7 +148,9 @@ StageNeeds MeasuredSegments::needs(int stage, int number, const SegmentsOwner& o
   return needs;
 }
 
-parallel::Bundle MeasuredSegments::arriving(int stage, const SegmentsOwner& owner, const MicroBatch& batch) {
+parallel::Bundle MeasuredSegments::arriving(int stage, const SegmentsOwner& owner, const OrderedBatch& ordered) {
+  const auto& [batch, order] = ordered;
+  const WithOrder with_order(order);
   const models::Segment& last = stages_.segments_of(stage).back();
   if (last.output_shape)
     return at::empty(last.output_shape(owner.model->stage(), batch.pass.rows),
@@ -144,7 +159,7 @@ parallel::Bundle MeasuredSegments::arriving(int stage, const SegmentsOwner& owne
   const auto [known, is_new] =
       arriving_.try_emplace({stage, owner.grid.coordinate("dp"), owner.grid.coordinate("tp"), batch.input.numel()});
   if (!is_new) return known->second;
-  parallel::Bundle x = stage == 0 ? parallel::Bundle() : arriving(stage - 1, owner, batch);
+  parallel::Bundle x = stage == 0 ? parallel::Bundle() : arriving(stage - 1, owner, ordered);
   for (const models::Segment& segment : stages_.segments_of(stage))
     x = output_of({.configuration = configuration_,
                    .task = task_,
@@ -177,14 +192,27 @@ std::set<std::string> MeasuredSegments::summed_earlier(int stage, size_t segment
   return parts;
 }
 
+/// The parts of which a rank that has this segment sums gradients in lanes after the last backward.
+std::set<std::string> MeasuredSegments::used_twice(int pp, const models::Segment& segment) const {
+  std::set<std::string> parts;
+  for (const models::ModuleRecipe& part : segment.parts) {
+    int uses = 0;
+    for (const int stage : stages_.stages_at(pp))
+      for (const models::Segment& other : stages_.segments_of(stage))
+        uses += static_cast<int>(std::ranges::count(other.parts, part.name, &models::ModuleRecipe::name));
+    if (uses > 1 && shards_weights(configuration_)) parts.insert(part.name);
+  }
+  return parts;
+}
+
 const SegmentNeeds& MeasuredSegments::needs_of(const SegmentTrial& trial, const models::Model& model, size_t i) {
   const std::string name = name_of(trial, model, i);
   auto& of_loads = known_[{
       .layout = layout_of_needs(configuration_, trial.segment),
       .segment = name,
       .larger_shards = shards_weights(configuration_) ? larger_shards(model, i, trial.grid) : std::vector<bool>(),
-      .of_trial = {trial.segment.recomputes, trial.holds_input, trial.backward_follows,
-                   !trial.summed_earlier.empty()}}];
+      .of_trial = {trial.segment.recomputes, trial.holds_input, trial.backward_follows, !trial.summed_earlier.empty(),
+                   trial.order && trial.order->is_last}}];
   const Load load = load_of(trial, model);
   auto found = of_loads.find(load);
   if (found == of_loads.end() && of_loads.size() >= kMostMicroBatches) found = of_loads.lower_bound({load.first, 0});

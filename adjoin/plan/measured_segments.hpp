@@ -12,6 +12,7 @@
 #include "adjoin/plan/memory_walk.hpp"
 #include "adjoin/plan/segment_needs.hpp"
 #include "adjoin/plan/step_plan.hpp"
+#include "adjoin/train/lanes.hpp"
 #include "adjoin/train/stages.hpp"
 
 namespace adjoin::plan {
@@ -38,6 +39,7 @@ struct SegmentsOwner {
   const std::set<std::string>& summed;  ///< the parameters whose gradients are summed during backward
   const Grid& grid;
   PlannedCalls& calls;
+  const HeldLanes* lanes;  ///< null where sums may have any order
 };
 
 /// Measures the segments of one layout, each distinct segment once.
@@ -48,13 +50,14 @@ class MeasuredSegments {
                    const SegmentClock& clock, KnownNeeds& known);
 
   /// The needs of the segments of one of a rank's stages, for the micro-batch with this number.
-  StageNeeds needs(int stage, int number, const SegmentsOwner& owner, const train::MicroBatch& batch);
+  StageNeeds needs(int stage, int number, const SegmentsOwner& owner, const train::OrderedBatch& batch);
 
   /// What a stage's output is for the next one, whose rank this need not be: tensors of its shapes.
-  parallel::Bundle arriving(int stage, const SegmentsOwner& owner, const train::MicroBatch& batch);
+  parallel::Bundle arriving(int stage, const SegmentsOwner& owner, const train::OrderedBatch& batch);
 
  private:
   std::set<std::string> summed_earlier(int stage, size_t segment, bool splits) const;
+  std::set<std::string> used_twice(int pp, const models::Segment& segment) const;
   /// `i`: the place of the segment in the rank's model.
   const SegmentNeeds& needs_of(const SegmentTrial& trial, const models::Model& model, size_t i);
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -21,14 +20,15 @@ struct StageNeeds {
   std::vector<const SegmentNeeds*> segments = {};
 };
 
-/// Bytes of each parameter's gradient, in the form in which a step keeps it.
-using GradientBytes = std::map<const c10::TensorImpl*, int64_t>;
+/// Bytes of each parameter's gradient after each micro-batch, in the form in which a step keeps it; after all others as after the
+/// last one that is given.
+using GradientBytes = std::map<const c10::TensorImpl*, std::vector<int64_t>>;
 
 /// Finds the most bytes in use at once while micro-batches go forward and back by a schedule. Activations are in use from
 /// forward until backward has passed their segment, and gradients of weights from then on.
 class MemoryWalk {
  public:
-  /// `gradients`: bytes of each parameter's gradient. `before`: bytes in use at the beginning.
+  /// `before`: bytes in use at the beginning.
   MemoryWalk(const models::Model& model, const GradientBytes& gradients, int64_t before)
       : model_(model), gradients_(gradients), live_(before), highest_(before) {}
 
@@ -40,7 +40,8 @@ class MemoryWalk {
   }
   /// A message to this rank, which gets memory for it before it knows which of its own were taken meanwhile.
   void receive(int64_t bytes) { highest_ = std::max(highest_, live_ + bytes); }
-  void run(pipeline::Kind action, const StageNeeds& stage, double now) {
+  void run(const pipeline::Action& of, const StageNeeds& stage, double now) {
+    const pipeline::Kind action = of.kind;
     std::erase_if(sent_, [&](const auto& message) {
       const bool is_taken = message.first <= now;
       if (is_taken) live_ -= message.second;
@@ -58,7 +59,7 @@ class MemoryWalk {
         highest_ = std::max(highest_, live_ + (again ? needs.weight_gradients_again : needs.weight_gradients));
         keep(-needs.retained);
       }
-      if (action != pipeline::Kind::input) count_gradients(stage.first + i);
+      if (action != pipeline::Kind::input) count_gradients(stage.first + i, static_cast<size_t>(of.micro_batch));
     }
     if (action == pipeline::Kind::backward)
       for (const SegmentNeeds* needs : stage.segments) keep(-needs->retained);
@@ -85,17 +86,20 @@ class MemoryWalk {
         if (!counted_.contains(weight.unsafeGetTensorImpl())) return false;
     return true;
   }
-  void count_gradients(size_t segment) {
+  void count_gradients(size_t segment, size_t micro_batch) {
     for (const auto& module : model_->modules(segment).of_parts)
-      for (const at::Tensor& weight : module->parameters())
-        if (counted_.insert(weight.unsafeGetTensorImpl()).second) live_ += gradients_.at(weight.unsafeGetTensorImpl());
+      for (const at::Tensor& weight : module->parameters()) {
+        const std::vector<int64_t>& bytes = gradients_.at(weight.unsafeGetTensorImpl());
+        const int64_t now = bytes[std::min(micro_batch, bytes.size() - 1)];
+        live_ += now - std::exchange(counted_[weight.unsafeGetTensorImpl()], now);
+      }
   }
 
   const models::Model& model_;
   const GradientBytes& gradients_;
   int64_t live_, highest_, kept_ = 0, most_kept_ = 0;
-  std::set<const c10::TensorImpl*> counted_;        // the parameters whose gradients are in use
-  std::vector<std::pair<double, int64_t>> sent_{};  // time until which the message is here, and its bytes
+  std::map<const c10::TensorImpl*, int64_t> counted_;  // the bytes of the gradients that are in use
+  std::vector<std::pair<double, int64_t>> sent_{};     // time until which the message is here, and its bytes
 };
 
 }  // namespace adjoin::plan

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "adjoin/lab/measure/stopwatch.hpp"
@@ -81,6 +82,7 @@ std::vector<nn::Parameter> pieces_of(const models::Model& model) {
 }
 
 models::Model made(const SegmentTrial& trial) {
+  const WithOrder with_order(trial.order);
   const Grid stage = trial.grid.at("pp", trial.grid.coordinate("pp"));
   models::Model model(std::vector<models::Segment>{trial.segment}, stage, weight_type(trial.configuration.precision),
                       sharding_of(trial.configuration));
@@ -92,18 +94,30 @@ models::Model made(const SegmentTrial& trial) {
 
 using Sums = std::vector<std::unique_ptr<parallel::BucketSum>>;
 
-Sums sums_in_backward_of(const models::Model& model, const std::set<std::string>& summed) {
+Sums sums_in_backward_of(const models::Model& model, const std::set<std::string>& summed,
+                         const std::optional<HeldLanes>& lanes) {
   using parallel::BucketSum;
   Sums sums;
   for (const nn::Parameter& parameter : parameters_of(model))
     if (summed.contains(parameter.name))
-      sums.push_back(std::make_unique<BucketSum>(
-          std::vector{parameter}, parallel::Bucket({parallel::reals_of(parameter)}, {0}), BucketSum::When::each_time));
+      sums.push_back(std::make_unique<BucketSum>(std::vector{parameter},
+                                                 parallel::Bucket({parallel::reals_of(parameter)}, {0}),
+                                                 BucketSum::When::each_time, lanes));
   return sums;
 }
 
-int64_t bytes_of_gradients(const models::Model& model, const Sums& sums) {
-  int64_t bytes = 0;
+/// The trial's order as that of a micro-batch with this number, which adds to these gradients.
+std::shared_ptr<const FixedOrder> order_of(const SegmentTrial& trial, std::shared_ptr<LaneGradients> gradients,
+                                           int64_t number) {
+  if (!trial.order) return nullptr;
+  const auto order = std::make_shared<FixedOrder>(*trial.order);
+  order->gradients = std::move(gradients);
+  order->micro_batch = number;
+  return order;
+}
+
+int64_t bytes_of_gradients(const models::Model& model, const Sums& sums, const FixedOrder* order) {
+  int64_t bytes = order ? order->gradients->bytes() : 0;
   for (const auto& sum : sums) bytes += sum->bytes();
   for (const auto& [part, of_part] : model->shards()) bytes += of_part->gradient_bytes();
   for (const at::Tensor& weight : model->parameters())
@@ -122,8 +136,9 @@ parallel::Bundle input_of(const SegmentTrial& trial) {
 }
 
 /// What a pass needs, forward and back, of a model which may have gradients already.
-SegmentNeeds needs_of_pass(const SegmentTrial& trial, const models::Model& model, const Sums& sums,
-                           PeakMemory& memory) {
+SegmentNeeds needs_of_pass(const SegmentTrial& trial, const models::Model& model, const Sums& sums, PeakMemory& memory,
+                           const std::shared_ptr<const FixedOrder>& order) {
+  const WithOrder with_order(order);
   const int64_t before = memory.current_bytes();
   SegmentNeeds needs;
   trial.calls.calls.clear();
@@ -157,7 +172,7 @@ SegmentNeeds needs_of_pass(const SegmentTrial& trial, const models::Model& model
   y.reset();
   x = {};
   const auto without_gradients = [&] {
-    const int64_t gradients = bytes_of_gradients(model, sums);  // which finishes sums
+    const int64_t gradients = bytes_of_gradients(model, sums, order.get());  // which finishes sums
     return memory.current_bytes() - gradients;
   };
   const int64_t left = without_gradients();
@@ -190,6 +205,8 @@ class TimedPasses {
   }
 
   void run() {
+    gradients_of_lanes_->begin_step();
+    const WithOrder with_order(order_of(trial_, gradients_of_lanes_, 0));
     const parallel::Bundle x = input();
     workers_.barrier();
     measure::Stopwatch watch;
@@ -263,6 +280,7 @@ class TimedPasses {
   const bool adds_up_;
   const Communicator& workers_;
   const models::Model model_;
+  const std::shared_ptr<LaneGradients> gradients_of_lanes_ = std::make_shared<LaneGradients>();
   parallel::Bundle given_;             // the input
   std::vector<at::Tensor> gradients_;  // of the output
   // In a step the other segments run in between, so their memory fills the caches; a segment's input was just written.
@@ -295,13 +313,18 @@ SegmentNeeds measure(const SegmentTrial& trial) {
   const SkippedProducts skipped;
   PeakMemory memory;
   const models::Model model = made(trial);
-  const Sums sums = sums_in_backward_of(model, trial.summed);
+  std::optional<HeldLanes> lanes;
+  if (trial.lanes) lanes = *trial.lanes;
+  if (lanes) lanes->gradients = std::make_shared<LaneGradients>();
+  const auto order = [&](int64_t number) { return order_of(trial, lanes ? lanes->gradients : nullptr, number); };
+  const Sums sums = sums_in_backward_of(model, trial.summed, lanes);
+  if (lanes) model->sum_lanes(*lanes);
   for (const std::string& part : trial.summed_earlier) model->shards().at(part)->leave_gradients();
-  SegmentNeeds needs = needs_of_pass(trial, model, sums, memory), again = needs;
+  SegmentNeeds needs = needs_of_pass(trial, model, sums, memory, order(0)), again = needs;
   if (parts_of_step(trial.configuration) > 1) {
     for (const std::string& part : trial.summed_earlier)  // which are summed after each micro-batch
       for (const at::Tensor& weight : model->named_children()[part]->parameters()) weight.mutable_grad().reset();
-    again = needs_of_pass(trial, model, sums, memory);
+    again = needs_of_pass(trial, model, sums, memory, order(1));
   }
   needs.backward_again = again.backward;
   needs.weight_gradients_again = again.weight_gradients;
@@ -309,6 +332,7 @@ SegmentNeeds measure(const SegmentTrial& trial) {
   for (const auto& [part, shards] : model->shards()) {
     needs.ahead += shards->bytes_ahead();
     needs.gathers += shards->gathers();
+    if (lanes) shards->leave_gradients();  // which the last backward sums
     shards->take_gradients();
   }
   needs.calls_of_step = std::exchange(trial.calls.calls, {});

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "adjoin/comm/communicator.hpp"
+#include "adjoin/movement/fixed_order.hpp"
 #include "adjoin/parallel/bundle.hpp"
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/plan/step_plan.hpp"
@@ -71,9 +72,13 @@ struct SegmentTrial {
   bool splits_backward;                 ///< gradients of weights are computed later
   const std::set<std::string>& summed;  ///< the parameters whose gradients are summed during backward
   bool backward_follows;                ///< as in models::ModelImpl::run
-  /// The parts that an earlier segment of the stage names too, and whose gradients it sums with its own.
+  /// The parts whose gradients an earlier segment of the stage, which names them too, sums with its own; in an order those that the rank
+  /// sums after the last backward.
   const std::set<std::string>& summed_earlier;
   PlannedCalls& calls;
+  /// The order of the micro-batch's sums, and who has which lanes; none where sums may have any order.
+  std::shared_ptr<const FixedOrder> order = {};
+  const HeldLanes* lanes = nullptr;
 };
 
 /// Makes the segment and runs it, with the loss if it is the last, but without matrix products (SkippedProducts).

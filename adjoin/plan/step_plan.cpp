@@ -10,6 +10,7 @@
 #include <memory>
 #include <new>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -27,7 +28,9 @@
 #include "adjoin/store/piece_runs.hpp"
 #include "adjoin/task/grid_sizes.hpp"
 #include "adjoin/task/precision.hpp"
+#include "adjoin/task/same_bits.hpp"
 #include "adjoin/train/expert_counts.hpp"
+#include "adjoin/train/lanes.hpp"
 #include "adjoin/train/optimizer.hpp"
 #include "adjoin/train/trainer.hpp"
 
@@ -43,24 +46,31 @@ constexpr size_t kMostRun = 16;
 /// The micro-batches of a step, for the ranks at each coordinate of dp and cp.
 class MicroBatches {
  public:
+  struct OfRank {
+    std::optional<Lanes> lanes;
+    std::vector<OrderedBatch> batches;
+
+    const HeldLanes* held() const { return lanes ? &lanes->held() : nullptr; }
+  };
   MicroBatches(const Configuration& c, const Task& task, std::span<const int64_t> samples)
       : configuration_(c), task_(task), samples_(samples) {}
 
-  const std::vector<MicroBatch>& of(const Grid& grid) {
-    std::vector<MicroBatch>& batches = known_[{batch_ranks(grid).rank(), grid.axis("cp").rank()}];
-    const auto count = static_cast<int>(parts_of_step(configuration_));
-    for (int i = static_cast<int>(batches.size()); i < count; ++i)
-      batches.push_back(
-          micro_batch_of(task_, data::Part::train, samples_, part_of_batch(task_, std::ssize(samples_), grid, i, count),
-                         {.training = true, .loss_share = 1}, weight_type(configuration_.precision), grid));
-    return batches;
+  const OfRank& of(const Grid& grid) {
+    const auto [found, is_new] = known_.try_emplace({batch_ranks(grid).rank(), grid.axis("cp").rank()});
+    auto& [lanes, batches] = found->second;
+    if (!is_new) return found->second;
+    lanes = lanes_of(configuration_, grid);
+    for (int i = 0; i < parts_of_step(configuration_); ++i)
+      batches.push_back(batch_of_step(configuration_, task_, samples_, i, {.training = true, .loss_share = 1},
+                                      weight_type(configuration_.precision), grid, lanes));
+    return found->second;
   }
 
  private:
   const Configuration& configuration_;
   const Task& task_;
   std::span<const int64_t> samples_;
-  std::map<std::pair<int, int>, std::vector<MicroBatch>> known_;
+  std::map<std::pair<int, int>, OfRank> known_;
 };
 
 /// One block of zeros for all parameters of a rank and their gradients. Its pages share physical memory while nobody writes to
@@ -110,20 +120,66 @@ struct PlannedRun {
   }
 };
 
-/// The needs of an optimizer, found with a rule that changes nothing.
-OptimizerNeeds needs_of_optimizer(const PlannedRun& run, std::vector<nn::Parameter> parameters, PlannedCalls& calls) {
+/// In which ways the stages at a coordinate along pp use a weight. One that several segments share is looked up in the first alone.
+std::set<WeightUse> uses_at(const Stages& stages, int pp, const std::string& parameter) {
+  std::set<WeightUse> uses;
+  for (const int stage : stages.stages_at(pp))
+    for (size_t i = stages.first_of(stage); i < stages.ends[static_cast<size_t>(stage)]; ++i)
+      for (const models::ModuleRecipe& part : stages.segments[i].parts)
+        if (parameter.starts_with(part.beginning() + "."))
+          uses.insert(i == 0 ? WeightUse::look_up : WeightUse::product);
+  return uses;
+}
+
+bool is_of_experts(const PlannedRun& run, const nn::Parameter& parameter) {
+  return run.configuration.ep > 1 && std::ranges::count(parameter.layout.axes(Kind::copied), "ep") == 0;
+}
+
+/// Adds zeros to the lanes of a parameter, as backwards of a step's micro-batches add gradients.
+void add_zeros(const PlannedRun& run, int pp, const nn::Parameter& parameter, std::span<const OrderedBatch> batches,
+               LaneGradients& gradients) {
+  for (const WeightUse use : uses_at(run.stages, pp, parameter.name))
+    for (const OrderedBatch& batch : batches) {
+      FixedOrder order = *batch.order;
+      if (is_of_experts(run, parameter)) order.source = 0;
+      gradients.add(order, parameter.tensor, use, order.tokens, [](const at::Tensor&, std::span<const Range>) {});
+    }
+}
+
+/// The needs of an optimizer, found with a rule that changes nothing. `whole`: the same parameters as no rank shards them.
+OptimizerNeeds needs_of_optimizer(const PlannedRun& run, const SilentRank& rank, std::vector<nn::Parameter> parameters,
+                                  const std::vector<nn::Parameter>& whole, const MicroBatches::OfRank& of_rank) {
   if (parameters.empty()) return {};
   const Configuration& c = run.configuration;
+  const int pp = rank.grid.coordinate("pp");
   const PeakMemory memory;
   const auto keeps_shard = keeps_shard_of_gradient(c, run.stages.segments);
   int64_t largest = 0;
-  for (const nn::Parameter& parameter : parameters) largest = std::max(largest, parameter.tensor.numel());
+  for (const nn::Parameter& parameter : whole) largest = std::max(largest, parameter.tensor.numel());
   const at::Tensor zeros = shared_zeros(largest, weight_type(c.precision));
-  for (nn::Parameter& parameter : parameters) {
+  std::optional<HeldLanes> lanes;
+  if (of_rank.lanes) lanes = of_rank.lanes->held();
+  if (lanes)
+    lanes->gradients = std::make_shared<LaneGradients>(
+        [zeros](const at::Tensor& parameter) { return as_allocated(zeros, parameter.sizes()); });
+  std::vector<nn::Parameter> in_lanes, used_twice;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    nn::Parameter& parameter = parameters[i];
     if (parameter.is_buffer || !parameter.tensor.requires_grad()) continue;
     const auto shape = parameter.tensor.sizes().vec();
-    parameter.tensor = zeros.narrow(0, 0, parameter.tensor.numel()).view(shape).detach().requires_grad_(true);
-    if (!keeps_shard(parameter)) parameter.tensor.mutable_grad() = as_allocated(zeros, shape);
+    const auto stand_in = [&](const at::Tensor& tensor) {
+      return zeros.narrow(0, 0, tensor.numel()).view(tensor.sizes()).detach().requires_grad_(true);
+    };
+    parameter.tensor = stand_in(parameter.tensor);
+    const bool is_shard = nn::ranks_of_copies(parameter) != nn::ranks_of_copies(whole[i]);
+    if (lanes && !is_shard)
+      in_lanes.push_back(parameter);
+    else if (!keeps_shard(parameter))
+      parameter.tensor.mutable_grad() = as_allocated(zeros, shape);
+    if (lanes && is_shard && uses_at(run.stages, pp, parameter.name).size() == 2) {
+      used_twice.push_back(whole[i]);
+      used_twice.back().tensor = stand_in(whole[i].tensor);
+    }
   }
   parallel::Rule rule = rule_of(c);
   int64_t updated = 0;
@@ -144,10 +200,30 @@ OptimizerNeeds needs_of_optimizer(const PlannedRun& run, std::vector<nn::Paramet
                                 {.compares_copies = false,
                                  .zero = zero_of_updates(c),
                                  .sums_in_backward = sums_in_backward(c, run.stages.segments),
+                                 .lanes = lanes,
                                  .workers = world});
-  calls.calls.clear();
+  for (const nn::Parameter& parameter : in_lanes) add_zeros(run, pp, parameter, of_rank.batches, *lanes->gradients);
+  rank.calls->calls.clear();
+  for (const nn::Parameter& parameter : used_twice) {  // which WeightShards sums after the last backward
+    using parallel::BucketSum;
+    BucketSum sum({parameter}, parallel::Bucket({parameter}, {0}), BucketSum::When::asked, lanes);
+    add_zeros(run, pp, parameter, of_rank.batches, *lanes->gradients);
+    sum.take();
+  }
   optimizer.step(0);
-  return {optimizer.moment_bytes(), memory.peak_bytes(), updated, solved, std::exchange(calls.calls, {})};
+  return {optimizer.moment_bytes(), memory.peak_bytes(), updated, solved, std::exchange(rank.calls->calls, {})};
+}
+
+/// The bytes of a gradient after each micro-batch, of which a step keeps `kept` bytes without lanes: with lanes whole sums until the
+/// last backward, which adds them up over the ranks if the weight is used once.
+std::vector<int64_t> bytes_in_lanes(const PlannedRun& run, int pp, const nn::Parameter& whole, int64_t kept,
+                                    const Lanes& lanes, int64_t samples) {
+  const auto bytes = static_cast<int64_t>(whole.tensor.nbytes());
+  const auto uses = static_cast<int64_t>(uses_at(run.stages, pp, whole.name).size());
+  std::vector<int64_t> after = lanes.sums_kept(samples, is_of_experts(run, whole));
+  for (int64_t& sums : after) sums *= uses * bytes;
+  if (kept < bytes && uses == 1) after.back() = kept;
+  return after;
 }
 
 /// The ranks that differ only along dp, ep and cp: their pieces of the model have equal sizes, and `model` has these shapes.
@@ -158,7 +234,7 @@ struct EqualRanks {
   std::set<std::string> summed{};              // the parameters whose gradients are summed during backward
   std::map<int, OptimizerNeeds> optimizers{};  // by rank
 
-  EqualRanks(const PlannedRun& run, const Grid& grid)
+  EqualRanks(const PlannedRun& run, const Grid& grid, const std::optional<Lanes>& lanes, int64_t samples)
       : model(model_here(run.stages, grid, at::device(at::kMeta).dtype(weight_type(run.configuration.precision)))) {
     const auto keeps_shard = keeps_shard_of_gradient(run.configuration, run.stages.segments);
     const std::vector<nn::Parameter> whole = parameters_here(run.stages, model, grid),
@@ -174,25 +250,35 @@ struct EqualRanks {
       if (parameter.is_buffer) continue;
       weights.parameters += whole[i].tensor.numel();
       weights.weights += bytes;
-      int64_t& gradient = gradients[whole[i].tensor.unsafeGetTensorImpl()] = bytes;
+      int64_t gradient = bytes;
       if (keeps_shard(parameter)) {
         gradient = static_cast<int64_t>(parallel::kept_of(parameter, parallel::Kept::shards).tensor.nbytes());
         summed.insert(parameter.name);
       }
-      weights.gradients += gradient;
       const std::string part = parameter.name.substr(0, parameter.name.find('.'));
-      if (tables.contains(part) && nn::ranks_of_copies(whole[i]).size() > 1) gradient = 0;
+      std::vector<int64_t>& after = gradients[whole[i].tensor.unsafeGetTensorImpl()];
+      if (tables.contains(part) && nn::ranks_of_copies(whole[i]).size() > 1)
+        after = {0};
+      else if (lanes)
+        after = bytes_in_lanes(run, grid.coordinate("pp"), whole[i], gradient, *lanes, samples);
+      else
+        after = {gradient};
+      weights.gradients += std::max(gradient, std::ranges::max(after));
     }
   }
 
   /// If there are many ranks, the later ones get the needs of the first, whose shards are the largest.
-  const OptimizerNeeds& optimizer_of(const SilentRank& rank, const PlannedRun& run) {
+  const OptimizerNeeds& optimizer_of(const SilentRank& rank, const PlannedRun& run,
+                                     const MicroBatches::OfRank& of_rank) {
     const int number = rank.grid.world().rank();
     const auto found = optimizers.find(number);
     if (found != optimizers.end()) return found->second;
     if (optimizers.size() >= kMostRun) return optimizers.begin()->second;
     std::vector<nn::Parameter> kept = parameters_here(run.stages, model, rank.grid, sharding_of(run.configuration));
-    return optimizers.emplace(number, needs_of_optimizer(run, std::move(kept), *rank.calls)).first->second;
+    return optimizers
+        .emplace(number,
+                 needs_of_optimizer(run, rank, std::move(kept), parameters_here(run.stages, model, rank.grid), of_rank))
+        .first->second;
   }
 };
 
@@ -214,7 +300,7 @@ std::vector<int64_t> sizes_sent(const parallel::Bundle& tensors, bool forward) {
 }
 
 RankPlan plan_rank(const PlannedRun& run, const EqualRanks& alike, const OptimizerNeeds& optimizer, SilentRank& rank,
-                   const std::vector<MicroBatch>& batches, MeasuredSegments& measured) {
+                   const MicroBatches::OfRank& of_rank, MeasuredSegments& measured) {
   const models::Model& model = alike.model;
   const int pp = rank.grid.coordinate("pp"), along_pp = rank.grid.axis("pp").size();
   RankPlan plan = alike.weights;
@@ -230,10 +316,11 @@ RankPlan plan_rank(const PlannedRun& run, const EqualRanks& alike, const Optimiz
   const bool one_a_host = run.hosts == rank.grid.world().size();
   MemoryWalk memory(model, alike.gradients, plan.weights + plan.moments);
   std::map<std::pair<int, int>, StageNeeds> needs_of;  // by stage and micro-batch
-  const SegmentsOwner owner{model, alike.summed, rank.grid, *rank.calls};
+  const SegmentsOwner owner{model, alike.summed, rank.grid, *rank.calls, of_rank.held()};
+  const std::vector<OrderedBatch>& batches = of_rank.batches;
   const auto send = [&](const pipeline::Action& action, int to) {
     if (run.stages.pp_of(to) == pp) return;
-    const MicroBatch& batch = batches[static_cast<size_t>(action.micro_batch)];
+    const OrderedBatch& batch = batches[static_cast<size_t>(action.micro_batch)];
     const bool forward = to > action.stage;
     const parallel::Bundle tensors = measured.arriving(std::min(action.stage, to), owner, batch);
     const std::vector<int64_t> sizes = sizes_sent(tensors, forward);
@@ -245,7 +332,7 @@ RankPlan plan_rank(const PlannedRun& run, const EqualRanks& alike, const Optimiz
     if (forward) std::ranges::find(plan.work, action.stage, &StageWork::stage)->sent += bytes;
     memory.send(bytes, run.taken_at(to, to > action.stage, action.micro_batch));
   };
-  const auto receive = [&](const pipeline::Action& action, int from, const MicroBatch& batch) {
+  const auto receive = [&](const pipeline::Action& action, int from, const OrderedBatch& batch) {
     if (from < 0 || from >= run.stages.count() || run.stages.pp_of(from) == pp) return;
     const auto sizes = sizes_sent(measured.arriving(std::min(action.stage, from), owner, batch), from < action.stage);
     memory.receive(std::accumulate(sizes.begin(), sizes.end(), int64_t{0}));
@@ -254,7 +341,7 @@ RankPlan plan_rank(const PlannedRun& run, const EqualRanks& alike, const Optimiz
   const auto& actions = run.stages.schedule.actions[static_cast<size_t>(pp)];
   for (size_t i = 0; i < actions.size(); ++i) {
     const pipeline::Action& action = actions[i];
-    const MicroBatch& batch = batches[static_cast<size_t>(action.micro_batch)];
+    const OrderedBatch& batch = batches[static_cast<size_t>(action.micro_batch)];
     const auto [known, is_new] = needs_of.try_emplace({action.stage, action.micro_batch});
     if (is_new) known->second = measured.needs(action.stage, action.micro_batch, owner, batch);
     const StageNeeds& needs = known->second;
@@ -262,7 +349,7 @@ RankPlan plan_rank(const PlannedRun& run, const EqualRanks& alike, const Optimiz
       receive(action, action.stage - 1, batch);
     else if (action.kind != pipeline::Kind::weight)
       receive(action, action.stage + 1, batch);
-    memory.run(action.kind, needs, run.timeline.begins[static_cast<size_t>(pp)][i]);
+    memory.run(action, needs, run.timeline.begins[static_cast<size_t>(pp)][i]);
     if (action.kind == pipeline::Kind::weight) continue;
     if (action.kind != pipeline::Kind::forward) {
       if (action.stage > 0) send(action, action.stage - 1);
@@ -309,15 +396,20 @@ RankPlan plan_rank(const PlannedRun& run, const EqualRanks& alike, const Optimiz
 /// What the models of ranks depend on, besides their coordinates along pp and tp.
 std::vector<int64_t> layout_of_models(const Configuration& c, const Stages& stages) {
   std::vector<int64_t> numbers{c.dp, c.ep, c.pp, c.cp, c.tp, c.sp ? 1 : 0, c.zero, c.chunks};
-  if (c.has_program()) numbers.push_back(c.microbatches);  // its cuts are found for so many samples
+  // Which decide on a program's cuts, and on the sums of lanes.
+  if (c.has_program() || c.same_bits != "off") numbers.push_back(c.microbatches);
   numbers.insert(numbers.end(), {static_cast<int64_t>(c.cp_method), static_cast<int64_t>(c.recompute)});
   numbers.insert(numbers.end(), stages.ends.begin(), stages.ends.end());
   return numbers;
 }
 
-/// The coordinates on which a rank's model depends: along pp and tp, and along dp where a program shards its weights itself.
-std::tuple<int, int, int> place_of_model(const Configuration& c, const Grid& grid) {
-  return {grid.coordinate("pp"), grid.coordinate("tp"), c.has_program() && c.zero == 3 ? grid.coordinate("dp") : 0};
+/// On what a rank's model and gradients depend: its coordinates along pp and tp, that along dp where a program shards its weights
+/// itself, and how many lanes it has.
+std::tuple<int, int, int> place_of_model(const Configuration& c, const Grid& grid, const std::optional<Lanes>& lanes) {
+  const int third = lanes                            ? static_cast<int>(lanes->count())
+                    : c.has_program() && c.zero == 3 ? grid.coordinate("dp")
+                                                     : 0;
+  return {grid.coordinate("pp"), grid.coordinate("tp"), third};
 }
 
 }  // namespace
@@ -347,6 +439,7 @@ std::vector<RankPlan> StepPlanner::plan(const Configuration& configuration, cons
                                         std::span<const int64_t> samples, std::span<const int> wanted,
                                         nn::AssumedExperts::Rows routing) {
   const nn::AssumedExperts assumed(routing, /*alone=*/true);
+  const WithOrder with_order(order_of(configuration));
   const PlannedRun run{configuration, task, measured_->hosts,
                        stages_of(configuration, segments_of(configuration, task))};
   MicroBatches batches(configuration, task, samples);
@@ -354,16 +447,20 @@ std::vector<RankPlan> StepPlanner::plan(const Configuration& configuration, cons
   std::vector<SilentRank> ranks;
   std::vector<OptimizerNeeds> optimizers;
   const auto model_of = [&](const SilentRank& rank) -> EqualRanks& {
-    return models.try_emplace(place_of_model(configuration, rank.grid), run, rank.grid).first->second;
+    const auto& lanes = batches.of(rank.grid).lanes;
+    return models
+        .try_emplace(place_of_model(configuration, rank.grid, lanes), run, rank.grid, lanes, std::ssize(samples))
+        .first->second;
   };
   const auto world = static_cast<int>(grid_sizes(configuration).ranks());
   std::vector<int> numbers(wanted.begin(), wanted.end());
   for (int number = 0; wanted.empty() && number < world; ++number) numbers.push_back(number);
   for (const int number : numbers) {
     SilentRank& rank = ranks.emplace_back(grid_sizes(configuration), number, measured_->hosts);
-    for (const MicroBatch& batch : batches.of(rank.grid))
+    const MicroBatches::OfRank& of_rank = batches.of(rank.grid);
+    for (const auto& [batch, order] : of_rank.batches)
       rank.rows = std::max(rank.rows, configuration.has_program() ? batch.tokens : batch.input.size(0));
-    optimizers.push_back(model_of(rank).optimizer_of(rank, run));
+    optimizers.push_back(model_of(rank).optimizer_of(rank, run, of_rank));
   }
   // Those with the most rows first, so that these are run.
   std::vector<size_t> order(ranks.size());

@@ -206,33 +206,34 @@ std::function<Reading()> Workbench::timing_of(const SegmentTrial& trial) {
   plain.zero = 1;
   models::Segment segment = trial.segment;
   segment.recomputes = false;
-  return
-      [this, plain, segment, &task = trial.task, rank = trial.grid.world().rank(), batch = trial.batch,
-       input = trial.input, is_last = trial.is_last, holds_input = trial.holds_input, splits = trial.splits_backward] {
-        Reading reading;
-        on_workers(workers_, [&](const Communicator& world) {
-          const nn::AssumedExperts assumed(nn::AssumedExperts::Rows::even, /*alone=*/true);
-          const std::set<std::string> none;
-          SilentRank alone(grid_sizes(plain), rank);
-          const SegmentTrial mine{.configuration = plain,
-                                  .task = task,
-                                  .segment = segment,
-                                  .grid = alone.grid,
-                                  .batch = batch,
-                                  .input = input,
-                                  .is_last = is_last,
-                                  .holds_input = holds_input,
-                                  .splits_backward = splits,
-                                  .summed = none,
-                                  .backward_follows = false,
-                                  .summed_earlier = none,
-                                  .calls = *alone.calls};
-          const auto [seconds, lost] = time_segment(mine, parts_of_step(plain) > 1, world, seconds_ / 300);
-          if (train::is_first_of_process(world))
-            reading = {{seconds.forward, seconds.backward, seconds.weight_gradients, seconds.waiting}, lost};
-        });
-        return reading;
-      };
+  return [this, plain, segment, &task = trial.task, rank = trial.grid.world().rank(), batch = trial.batch,
+          input = trial.input, is_last = trial.is_last, holds_input = trial.holds_input, splits = trial.splits_backward,
+          order = trial.order] {
+    Reading reading;
+    on_workers(workers_, [&](const Communicator& world) {
+      const nn::AssumedExperts assumed(nn::AssumedExperts::Rows::even, /*alone=*/true);
+      const std::set<std::string> none;
+      SilentRank alone(grid_sizes(plain), rank);
+      const SegmentTrial mine{.configuration = plain,
+                              .task = task,
+                              .segment = segment,
+                              .grid = alone.grid,
+                              .batch = batch,
+                              .input = input,
+                              .is_last = is_last,
+                              .holds_input = holds_input,
+                              .splits_backward = splits,
+                              .summed = none,
+                              .backward_follows = false,
+                              .summed_earlier = none,
+                              .calls = *alone.calls,
+                              .order = order};
+      const auto [seconds, lost] = time_segment(mine, parts_of_step(plain) > 1, world, seconds_ / 300);
+      if (train::is_first_of_process(world))
+        reading = {{seconds.forward, seconds.backward, seconds.weight_gradients, seconds.waiting}, lost};
+    });
+    return reading;
+  };
 }
 
 SegmentSeconds Workbench::segment(const SegmentTrial& trial, const std::string& name, int64_t rows, int64_t weights) {

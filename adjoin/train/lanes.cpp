@@ -1,5 +1,6 @@
 #include "adjoin/train/lanes.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <string>
 
@@ -22,6 +23,9 @@ Lanes::Lanes(const FixedOrder& order, const Grid& grid, int microbatches)
       microbatches_(microbatches) {
   const GridShape& shape = grid.shape();
   const int along_experts = shape.axis_size("ep"), batch = shape.axis_size("dp") * along_experts;
+  const int first_source = batch_ranks(grid).rank() - grid.coordinate("ep");
+  for (int source = 0; source < along_experts; ++source)
+    of_sources_.push_back(balanced_range(numbers_.lanes, batch, first_source + source));
   held_.ranks.resize(static_cast<size_t>(shape.cells()));
   for (int cell = 0; cell < shape.cells(); ++cell) {
     const std::vector<int> at = shape.coordinates(cell);
@@ -50,12 +54,12 @@ std::vector<Range> Lanes::in_blocks(Range lanes, int cp) const {
   return all;
 }
 
-std::vector<Lanes::OfLane> Lanes::leaves(int64_t samples, int number) const {
+std::vector<Lanes::OfLane> Lanes::leaves(int64_t samples, int number, Range lanes) const {
   const auto each = static_cast<int>(numbers_.leaves);
-  const Range some = balanced_range(of_samples_.size() * each, microbatches_, number);
+  const Range some = balanced_range(lanes.size() * each, microbatches_, number);
   std::vector<OfLane> leaves;
   for (int64_t i = some.begin; i < some.end; ++i) {
-    const int64_t lane = of_samples_.begin + i / each;
+    const int64_t lane = lanes.begin + i / each;
     const Range of_lane = balanced_range(samples, static_cast<int>(numbers_.lanes), static_cast<int>(lane));
     const Range leaf = balanced_range(of_lane.size(), each, static_cast<int>(i % each));
     leaves.push_back({lane, {of_lane.begin + leaf.begin, of_lane.begin + leaf.end}, lane * each + i % each});
@@ -87,6 +91,25 @@ OrderedBatch batch_of_step(const Configuration& configuration, const Task& task,
   MicroBatch batch = make(lanes->part(size, number));
   auto order = lanes->order(size, number, batch);
   return {std::move(batch), std::move(order)};
+}
+
+std::vector<int64_t> Lanes::sums_kept(int64_t samples, bool is_of_experts) const {
+  const std::vector<Range> sources = is_of_experts ? of_sources_ : std::vector<Range>{of_samples_};
+  GrowingSums<char> sums(held_.tree);
+  const auto add = [](char, char) { return '+'; };
+  std::vector<int64_t> kept;
+  for (int number = 0; number < microbatches_; ++number) {
+    for (size_t source = 0; source < sources.size(); ++source)
+      for_each_block(cp_, [&](int64_t block) {
+        for (const OfLane& leaf : leaves(samples, number, sources[source]))
+          sums.of(
+              static_cast<int64_t>(source) * numbers_.tokens + block, block * numbers_.lanes + leaf.lane,
+              [] { return '0'; }, add);
+      });
+    if (number + 1 == microbatches_) sums.complete(add);
+    kept.push_back(std::ssize(sums.all()));
+  }
+  return kept;
 }
 
 void check_kernels(const std::vector<nn::fixed::KeptPromise>& kernels, const Communicator& world) {

@@ -22,10 +22,14 @@ class Lanes {
   /// `order` has numbers and blocks of tokens.
   Lanes(const FixedOrder& order, const Grid& grid, int microbatches);
 
+  /// How many lanes of samples this rank has.
+  int64_t count() const { return of_samples_.size(); }
   /// The lanes of the ranks, and this one's gradients since the last update.
   const HeldLanes& held() const { return held_; }
   /// The samples of a micro-batch of a global batch.
   data::BatchPart part(int64_t samples, int number) const;
+  /// How many sums of a weight's gradient this rank keeps after each micro-batch, or of an expert's.
+  std::vector<int64_t> sums_kept(int64_t samples, bool is_of_experts) const;
   /// The order of its sums.
   std::shared_ptr<const FixedOrder> order(int64_t samples, int number, const MicroBatch& batch) const;
 
@@ -35,7 +39,9 @@ class Lanes {
     Range samples;
     int64_t number;  // among all leaves
   };
-  std::vector<OfLane> leaves(int64_t samples, int number) const;
+  std::vector<OfLane> leaves(int64_t samples, int number) const { return leaves(samples, number, of_samples_); }
+  /// The same of a rank with these lanes.
+  std::vector<OfLane> leaves(int64_t samples, int number, Range lanes) const;
   /// Calls `work(block)` for each block of tokens of a rank along cp.
   template <class Work>
   void for_each_block(int cp, const Work& work) const;
@@ -44,8 +50,9 @@ class Lanes {
 
   SameBits numbers_;
   TokenBlocks blocks_;
-  int cp_;            // this rank along cp
-  Range of_samples_;  // the lanes whose samples are here
+  int cp_;                         // this rank along cp
+  Range of_samples_;               // the lanes whose samples are here
+  std::vector<Range> of_sources_;  // and those of each rank along the experts' axis
   HeldLanes held_;
   int microbatches_;
 };

@@ -73,6 +73,24 @@ TEST(SumTree, keeps_what_has_come_as_few_nodes) {
                                         std::pair(Range{7, 8}, 7)));
 }
 
+TEST(SumTree, completes_a_part_when_the_next_one_of_its_row_begins) {
+  GrowingSums<std::string> sums(SumTree{4});
+  const auto add = [](const std::string& a, const std::string& b) { return "(" + a + " + " + b + ")"; };
+  const auto grow = [&](int64_t row, int64_t part, char by) {
+    sums.of(
+        row, part, [] { return std::string(); }, add) += by;
+    return sums.all().size();
+  };
+  EXPECT_EQ(grow(0, 0, 'a'), 1u);
+  EXPECT_EQ(grow(0, 0, 'b'), 1u);
+  EXPECT_EQ(grow(1, 3, 'c'), 2u);
+  EXPECT_EQ(grow(0, 1, 'd'), 3u) << "part 0 waits for the end of part 1";
+  EXPECT_EQ(grow(0, 2, 'e'), 3u) << "parts 0 and 1 are one node";
+  sums.complete(add);
+  EXPECT_EQ(sums.take({0, 4}, add), "((ab + d) + (e + c))");
+  EXPECT_EQ(sums.take({0, 4}, add), std::nullopt);
+}
+
 TEST(SumTree, adds_nothing_for_parts_that_are_absent) {
   const auto there = [](Range node) { return node == Range{2, 3} ? std::optional(5) : std::nullopt; };
   EXPECT_EQ(sum_of_node<int>({0, 4}, there, std::plus<int>()), 5);

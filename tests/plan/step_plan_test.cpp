@@ -244,6 +244,29 @@ TEST(PlanStep, assumes_that_others_look_up_as_many_rows) {
   });
 }
 
+TEST(PlanStep, tells_that_a_fixed_order_moves_as_many_bytes_where_ranks_hold_whole_parts) {
+  for (const char* model : {"bert", "llama"})
+    for (const bool along_tp : {false, true})
+      for (const int zero : {0, 3}) {
+        Configuration c = large(model, zero % 2 == 0 ? Precision::fp32 : Precision::bf16);
+        c.words = 6000;  // rows of which move
+        (along_tp ? c.tp : c.dp) = 2;
+        c.sp = along_tp && zero == 3;
+        c.zero = zero;
+        const std::unique_ptr<Task> task = task_of(c);
+        const auto bytes = [&] {
+          int64_t bytes = 0;
+          for (const RankPlan& rank : plan_step(c, *task, all_samples(*task)))
+            for (const PlannedCall& call : rank.calls) bytes += call.bytes;
+          return bytes;
+        };
+        const int64_t as_ever = bytes();
+        c.same_bits = "on";
+        EXPECT_NEAR(static_cast<double>(bytes()) / static_cast<double>(as_ever), 1, 5e-3)  // rows of norms
+            << model << " on " << grid_sizes(c).to_string() << ", zero " << zero;
+      }
+}
+
 TEST(PlanStep, knows_schedules_whose_backward_has_two_parts_here_and_one_there) {
   const test::TemporaryFolder folder;
   const std::string file = (folder.path() / "mixed.csv").string();

@@ -5,13 +5,16 @@
 
 #include <algorithm>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/processes.hpp"
 #include "adjoin/data/sampler.hpp"
+#include "adjoin/hugging_face/family.hpp"
 #include "adjoin/store/state_parts.hpp"
 #include "adjoin/task/grid_sizes.hpp"
 #include "adjoin/train/lanes.hpp"
@@ -90,7 +93,7 @@ Configuration drawn_in_order(Configuration c, int ranks, std::mt19937& random) {
   return c;
 }
 
-void expect_one_hash(Configuration one, unsigned seed) {
+void expect_one_hash(Configuration one, unsigned seed, int64_t draws = 2) {
   const int threads = at::get_num_threads();
   const Result expected = trained_in_order(one, Communicator());
   at::set_num_threads(3);
@@ -100,7 +103,7 @@ void expect_one_hash(Configuration one, unsigned seed) {
   if (test::scale() > 1) worlds.insert(worlds.end(), {6, 8});
   for_each_world(worlds, [&](const Communicator& world) {
     std::mt19937 random(10 * seed + static_cast<unsigned>(world.size()));
-    for (int64_t i = 0; i < 2 * test::scale(); ++i) {
+    for (int64_t i = 0; i < draws * test::scale(); ++i) {
       const Configuration c = drawn_in_order(one, world.size(), random);
       EXPECT_EQ(trained_in_order(c, world), expected)
           << text_of("model", c) << " in " << text_of("precision", c) << " on " << grid_sizes(c).to_string()
@@ -140,6 +143,24 @@ TEST(SameBits, has_experts_in_every_layout) {
     c.experts.z_loss = 0.01;
     c.optimizer = OptimizerRule::muon;
     expect_one_hash(c, 4 + (precision == Precision::fp32 ? 0 : 1));
+  }
+}
+
+/// Of embeddings as large as these rows move, where they are not the decoder's output too.
+TEST(SameBits, has_models_of_hugging_faces_kinds_in_every_layout) {
+  for (const char* kind : {"bert", "gpt2", "llama"}) {
+    const nlohmann::ordered_json config{{"model_type", kind}};
+    Configuration c = odd_sizes(/*is_decoder=*/kind != std::string_view("bert"));
+    read_model(family_of(config), config, c);
+    c.layers = 2;
+    c.hidden = 48;
+    c.heads = 8;
+    c.key_heads = kind == std::string_view("llama") ? 4 : 0;
+    c.inner = c.context = 0;
+    c.words = 5000;
+    c.vocabulary_size = 4500;
+    c.same_bits = "lanes=5,features=4";
+    expect_one_hash(c, 6 + static_cast<unsigned>(kind[0]), /*draws=*/1);
   }
 }
 
