@@ -98,10 +98,8 @@ Failure failure_of(const std::exception_ptr& error) {
     return {ADJOIN_NO_MEMORY, "there is not enough memory"};
   } catch (const c10::Error& e) {
     return {ADJOIN_INTERNAL, e.what_without_backtrace()};
-  } catch (const std::exception& e) {
-    return {ADJOIN_INTERNAL, e.what()};
   } catch (...) {
-    return {ADJOIN_INTERNAL, "an exception of an unknown type"};
+    return {ADJOIN_INTERNAL, message_of(error)};
   }
 }
 

@@ -8,9 +8,11 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/c/objects.hpp"
+#include "adjoin/insitu/need.hpp"
 
 /// How a function of adjoin.h runs: errors become values, on all ranks alike, and nothing of the caller's state changes.
 namespace adjoin::c {
+using insitu::need;
 
 /// What a function returns instead of ADJOIN_OK.
 struct Failure {

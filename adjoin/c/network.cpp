@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <cstring>
@@ -11,22 +12,14 @@ namespace adjoin::c {
 namespace {
 
 std::string text_of(const char* name, const char* text) {
-  require(text != nullptr, [&] { return std::string(name) + ": expected a text, got null"; });
+  need(text != nullptr, name, ": expected a text, got null");
   return text;
 }
 
 nn::Parameter parameter(const Network& network, int32_t index) {
   std::vector<nn::Parameter> all = network.net->parameters_and_buffers();
-  require(index >= 0 && index < std::ssize(all), [&] {
-    return "index: expected 0 to " + std::to_string(std::ssize(all) - 1) + ", got " + std::to_string(index);
-  });
+  need(index >= 0 && index < std::ssize(all), "index: expected 0 to ", std::ssize(all) - 1, ", got ", index);
   return all[static_cast<size_t>(index)];
-}
-
-int64_t elements(const nn::Parameter& parameter) {
-  int64_t product = 1;
-  for (const int64_t size : parameter.layout.shape()) product *= size;
-  return product;
 }
 
 /// The network and one of its tensors, of which `count` numbers are wanted. All ranks ask for the same.
@@ -35,14 +28,11 @@ std::pair<std::shared_ptr<Network>, nn::Parameter> wanted(const char* function, 
   std::optional<nn::Parameter> found;
   const auto of = agreed<Network>(function, network, [&](Network& net, Same& same) {
     const nn::Parameter piece = parameter(net, index);
-    require(what == ADJOIN_WEIGHT || what == ADJOIN_GRADIENT,
-            [&] { return "what: expected 0 or 1, got " + std::to_string(what); });
-    require(what == ADJOIN_WEIGHT || !piece.is_buffer,
-            [&] { return piece.name + " is not trained: it has no gradient"; });
-    require(numbers != nullptr && count == elements(piece), [&] {
-      return piece.name + ": expected memory for " + std::to_string(elements(piece)) + " numbers, got " +
-             std::to_string(count) + (numbers ? "" : " at null");
-    });
+    need(what == ADJOIN_WEIGHT || what == ADJOIN_GRADIENT, "what: expected 0 or 1, got ", what);
+    need(what == ADJOIN_WEIGHT || !piece.is_buffer, piece.name, " is not trained: it has no gradient");
+    const int64_t elements = c10::multiply_integers(piece.layout.shape());
+    need(numbers != nullptr && count == elements, piece.name, ": expected memory for ", elements, " numbers, got ",
+         count, (numbers ? "" : " at null"));
     same << index << what;
     found = piece;
   });
@@ -95,7 +85,7 @@ int adjoin_network_output(adjoin_network network, int64_t* channels, int64_t* si
     const std::vector<int64_t> mine = layout.shape_on(world_of(*of).group.rank());
     if (mine.size() > 1) std::copy(mine.begin() + 2, mine.end(), space.begin());
     if (of->net->blocks().order() == insitu::DimOrder::columns_first) std::ranges::reverse(space);
-    if (channels) *channels = of->net->outputs();
+    if (channels) *channels = layout.shape()[1];
     if (sizes) std::ranges::copy(space, sizes);
   });
 }
@@ -181,7 +171,7 @@ int adjoin_step(adjoin_network network, double rate, double* norm, int32_t* skip
 }
 
 int adjoin_zero_gradients(adjoin_network network) {
-  return guarded([&] { object<c::Network>(network)->net->zero_grad(); });
+  return guarded([&] { object<c::Network>(network)->net->zero_gradients(); });
 }
 
 int adjoin_network_save(adjoin_network network, const char* path) {

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import threading
 import unittest
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -144,6 +145,26 @@ class OneNetwork(unittest.TestCase):
         description = {"inputs": 2, "layers": [{"type": "conv", "out": 3, "kernel": 5}, "tanh", {"type": "conv", "out": 2, "padding": "periodic", "kernel": 3}]}
         self.expect_same((6, 2), (6, 1), 7, description, {"rule": "sgd"}, random.Random(3))
 
+    def test_is_one_ranks_along_a_whole_dim(self):
+        along = lambda dim, out: {"type": "linear", "dim": dim, "out": out}
+        draw = random.Random(5)
+        for shape, parts, ranks, order, optimizer in (((6, 5), (3, 1), 3, ROWS_FIRST, {"rule": "sgd", "rate": 0.05}), ((5, 4, 6), (2, 1, 2), 5, COLUMNS_FIRST, {}),
+                                                      ((3,), (2,), 2, ROWS_FIRST, {"rate": 0.01})):
+            layers = [{"type": "conv", "out": 3}, along(0, 2 * shape[0]), "tanh", along(len(shape) - 1, 3), along(0, shape[0]), along(len(shape) - 1, shape[-1]),
+                      {"type": "linear", "out": 2}]
+            self.expect_same(shape, parts, ranks, {"inputs": 2, "layers": layers}, optimizer, draw, order=order)
+
+        def apply(world, own, end):
+            network = Network(blocks_of(world, (2, 5), (0, own.start), (2, own.stop - own.start)), {"inputs": 1, "layers": [along(1, 8)]})
+            y = np.zeros((2, end))
+            network.infer([x[:, own]], [y])
+            return y
+
+        x = np.random.default_rng(1).normal(size=(2, 5))
+        one, = run_threads(1, lambda world, _: apply(world, slice(0, 5), 8))
+        two = run_threads(2, lambda world, rank: apply(world, (slice(0, 2), slice(2, 5))[rank], 4))  # 2 of 5 begin at ceil(2 * 8 / 5)
+        self.expect_close(np.concatenate(two, 1), one, 1e-12, "scaled blocks")
+
     def test_is_pytorchs_network(self):
         import torch
         from torch.nn import functional as F
@@ -182,12 +203,76 @@ class OneNetwork(unittest.TestCase):
                 draw, path = random.Random(100 + seed), Path(folder) / f"{seed}.safetensors"
                 dims, order = draw.randrange(1, 4), draw.choice([ROWS_FIRST, COLUMNS_FIRST])
                 shape, description = tuple(draw.randrange(5, 9) for _ in range(dims)), random_network(draw, dims)
+                description["layers"].insert(draw.choice([0, 1]), {"type": "linear", "dim": (along := draw.randrange(dims)), "out": shape[along]})
                 description["layers"].append({"type": "normalise", "mean": [1, 2], "deviation": 3, "inverse": True})
                 (x, y), = run_threads(1, lambda world, _: apply(world, description, shape, order, path))
                 module = insitu.network(description, dims=dims, order=("rows", "columns")[order], dtype=torch.float64).load(path).eval()
                 turn = (lambda a: a.transpose(0, *range(dims, 0, -1))) if order == COLUMNS_FIRST else (lambda a: a)
                 found = module(torch.from_numpy(np.ascontiguousarray(turn(x)))[None]).detach()[0].numpy()
                 self.expect_close(found, turn(y), 1e-12, f"{description} of {shape}")
+
+    def test_runs_programs_of_pytorch_on_blocks(self):
+        import torch
+        from torch import nn
+
+        class Closure(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first, self.norm, self.drop = nn.Conv2d(4, 6, 3, padding=1), nn.BatchNorm2d(6), nn.Dropout(0.2)
+                self.inner, self.up, self.last = nn.Conv2d(6, 6, 3, padding=1), nn.ConvTranspose2d(6, 4, 2, 2), nn.Conv2d(10, 3, 3, padding=1)
+
+            def forward(self, x):
+                fine = nn.functional.gelu(self.norm(self.first(x)))
+                coarse = torch.tanh(self.inner(nn.functional.avg_pool2d(self.drop(fine), 2)))
+                return self.last(torch.cat([self.up(coarse), fine], 1))
+
+        python = Path(__file__).resolve().parents[2] / "python" / "adjoin"
+        torch.manual_seed(1)
+        with tempfile.TemporaryDirectory() as folder:
+            path, saved = str(Path(folder) / "closure.pt2"), Path(folder) / "saved.safetensors"
+            any_size = str(Path(folder) / "any_size.pt2")
+            with warnings.catch_warnings(action="ignore"):
+                export, dynamic = imported(python / "program.py").export_program, torch.export.Dim.DYNAMIC
+                export(Closure(), torch.ones(1, 4, 8, 6), path, check=False, dynamic_shapes=({},))
+                export(nn.Conv2d(2, 2, 3, padding=1), torch.ones(2, 2, 5, 5), any_size, check=False, dynamic_shapes=({0: dynamic, 2: dynamic, 3: dynamic},))
+            description = {"inputs": 2, "padding": "periodic", "layers": [
+                {"type": "program", "file": any_size}, {"type": "conv", "out": 4}, {"name": "net", "type": "program", "file": path}, {"type": "conv", "out": 2}]}
+            for parts, ranks, optimizer in (((2, 1), 2, {"rule": "sgd", "rate": 0.05}), ((2, 2), 5, {"rate": 0.01, "clip": 1})):
+                self.expect_same((8, 6), parts, ranks, description, optimizer, random.Random(ranks))
+
+            def restart(world, rank, ranks, load, save):
+                own = slice(8 // ranks * rank, 8 // ranks * (rank + 1))
+                network = Network(blocks_of(world, (8, 6), (own.start, 0), (8 // ranks, 6)), description, optimizer={})
+                if load:
+                    network.load(saved)
+                x, y = fields[:, own].copy(), np.zeros_like(fields[:, own])
+                handle = network.forward([described(x, 0)])
+                value = loss(handle, [described(y, 0)])
+                backward(handle)
+                if save:
+                    network.step()
+                    network.save(saved)
+                network.infer([described(x, 0)], [described(y, 0)])
+                return value, y
+
+            fields = np.random.default_rng(1).normal(size=(2, 8, 6))
+            after = np.concatenate([y for _, y in run_threads(2, lambda world, rank: restart(world, rank, 2, False, True))], 1)
+            module = imported(python / "insitu.py").network(description, dims=2, dtype=torch.float64).load(saved).eval()
+            self.expect_close(module(torch.from_numpy(fields)[None]).detach()[0].numpy(), after, 1e-12, "the module in Python")
+            one, four = (run_threads(ranks, lambda world, rank: restart(world, rank, ranks, True, False))[0][0] for ranks in (1, 4))
+            self.assertAlmostEqual(one, four, delta=1e-12)
+
+            def refuse(world, rank):
+                blocks = blocks_of(world, (8, 6), (4 * rank, 0), (4, 6))
+                told = []
+                for file, channels in ((path if rank == 0 else "/nowhere.pt2", 4), (path, 5), (__file__, 4)):
+                    layers = [{"type": "conv", "out": channels}, {"name": "net", "type": "program", "file": file}]
+                    told.append(str(Misuse().failure(lambda: Network(blocks, {"inputs": 2, "layers": layers}))))
+                return told
+
+            first, second = run_threads(2, refuse)
+            self.assertEqual(first[1:], second[1:])
+            self.assertIn("layer 'net': ", first[1])
 
     def test_takes_slices_of_any_type_batches_and_many_arrays(self):
         def apply(world, rank):
@@ -574,7 +659,9 @@ class Misuse(unittest.TestCase):
 
     def test_of_descriptions_names_layer_and_key(self):
         conv = {"type": "conv", "out": 1}
-        cases = [({"program": "net.pt2"}, 'network: "program": exported programs do not run on blocks: give their "layers"'),
+        cases = [({"inputs": 1, "layers": [{"type": "program", "file": "/nowhere.pt2"}]}, "layer '0': rank 0: /nowhere.pt2"),
+                 ({"inputs": 1, "layers": [{"type": "linear", "dim": 2, "out": 1}]}, "layer '0': \"dim\": expected a dim of a domain with neighbours, from 0 to 1, got 2"),
+                 ({"inputs": 1, "layers": [{"type": "linear", "dim": 1, "out": 0}]}, "layer '0': \"out\": expected a whole number of at least 1, got 0"),
                  ("[]", "network: expected an object {…}"), ("{", "network: is no JSON"), ('{"inputs": 1}', 'network: "layers": expected a list'),
                  ({"inputs": 0, "layers": [conv]}, 'network: "inputs": expected a whole number of at least 1, got 0'),
                  ({"inputs": 1, "layers": [conv], "colour": 1}, 'network: "colour" is not known here'),
