@@ -47,14 +47,16 @@ def blocks_of_all(shape, parts, ranks, draw):
     return found
 
 
-def random_network(draw, dims):
+def random_network(draw, shape):
     """Its layers keep the size, or halve and restore it."""
+    dims, along = len(shape), draw.randrange(len(shape))
     pad = lambda: draw.choice(["zeros", "periodic", "replicate", "reflect", ["zeros", "replicate"], [1.5, "reflect"], [0.5, -1]])
     layers = [{"type": "conv", "out": 4, "kernel": draw.choice([1, 3, 3, 5])}]
     for _ in range(draw.randrange(1, 4)):
         layers.append(draw.choice([
             "relu", "gelu", "softplus", {"type": "conv", "out": 4, "groups": 2}, {"type": "conv", "out": 4, "dilation": 2},
-            {"type": "batchnorm"}, {"type": "groupnorm", "groups": 2}, {"type": "dropout", "p": 0.3}, {"type": "instancenorm"}]))
+            {"type": "batchnorm"}, {"type": "groupnorm", "groups": 2}, {"type": "dropout", "p": 0.3}, {"type": "instancenorm"},
+            {"type": "linear", "dim": along, "out": shape[along]}]))
     layers[-1] = layers[-1] if isinstance(layers[-1], dict) else {"type": layers[-1]}
     layers[-1]["name"] = "last"
     if draw.random() < 0.6:
@@ -138,7 +140,7 @@ class OneNetwork(unittest.TestCase):
                 parts[draw.randrange(dims)] = 1
             optimizer = draw.choice([{"rule": "sgd", "rate": 0.05, "clip": 0.5}, {"rate": 0.01, "decay": 0.1, "warmup": 2}])
             with self.subTest(seed=seed):
-                self.expect_same(shape, parts, int(np.prod(parts)) + draw.choice([0, 0, 1]), random_network(draw, dims), optimizer, draw,
+                self.expect_same(shape, parts, int(np.prod(parts)) + draw.choice([0, 0, 1]), random_network(draw, shape), optimizer, draw,
                                  loss_kind=draw.choice(["mse", "mae", "huber"]), steps=20 if seed in (0, 3, 7) else 3)
 
     def test_is_one_ranks_where_blocks_have_one_cell_and_kernels_are_wider(self):
@@ -202,8 +204,9 @@ class OneNetwork(unittest.TestCase):
             for seed in range(12):
                 draw, path = random.Random(100 + seed), Path(folder) / f"{seed}.safetensors"
                 dims, order = draw.randrange(1, 4), draw.choice([ROWS_FIRST, COLUMNS_FIRST])
-                shape, description = tuple(draw.randrange(5, 9) for _ in range(dims)), random_network(draw, dims)
-                description["layers"].insert(draw.choice([0, 1]), {"type": "linear", "dim": (along := draw.randrange(dims)), "out": shape[along]})
+                shape = tuple(draw.randrange(5, 9) for _ in range(dims))
+                description, along = random_network(draw, shape), draw.randrange(dims)
+                description["layers"].insert(draw.choice([0, 1]), {"type": "linear", "dim": along, "out": shape[along]})
                 description["layers"].append({"type": "normalise", "mean": [1, 2], "deviation": 3, "inverse": True})
                 (x, y), = run_threads(1, lambda world, _: apply(world, description, shape, order, path))
                 module = insitu.network(description, dims=dims, order=("rows", "columns")[order], dtype=torch.float64).load(path).eval()
