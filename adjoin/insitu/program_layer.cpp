@@ -2,7 +2,8 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <map>
 
 #include "adjoin/base/error.hpp"
@@ -19,15 +20,16 @@ namespace {
 
 std::shared_ptr<program::Program> read_by_all(const std::string& file, const Communicator& world) {
   std::shared_ptr<program::Program> net;
-  std::string failure, operators;
+  std::string failure, bytes;
   try {
     net = program::load_program(file);
-    for (const program::Node& node : net->graph().graph.nodes) operators += node.where() + "\n";
+    std::ifstream stream(file, std::ios::binary);
+    bytes.assign(std::istreambuf_iterator<char>(stream), {});
   } catch (...) {
     failure = message_of(std::current_exception());
   }
   const std::vector<std::string> failures = texts_of_all(failure, world);
-  const std::vector<int64_t> hashes = numbers_of_all(static_cast<int64_t>(hash_of(operators)), world);
+  const std::vector<int64_t> hashes = numbers_of_all(static_cast<int64_t>(hash_of(bytes)), world);
   for (size_t rank = 0; rank < failures.size(); ++rank) {
     need(failures[rank].empty(), "rank ", rank, ": ", failures[rank]);
     need(hashes[rank] == hashes[0], "rank ", rank, " reads another ", file, " than rank 0");

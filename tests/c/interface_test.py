@@ -268,14 +268,15 @@ class OneNetwork(unittest.TestCase):
             def refuse(world, rank):
                 blocks = blocks_of(world, (8, 6), (4 * rank, 0), (4, 6))
                 told = []
-                for file, channels in ((path if rank == 0 else "/nowhere.pt2", 4), (path, 5), (__file__, 4)):
+                for file, channels in ((path, 5), (__file__, 4), (os.path.relpath(path, "." if rank == 0 else ".."), 4)):
                     layers = [{"type": "conv", "out": channels}, {"name": "net", "type": "program", "file": file}]
                     told.append(str(Misuse().failure(lambda: Network(blocks, {"inputs": 2, "layers": layers}))))
                 return told
 
             first, second = run_threads(2, refuse)
-            self.assertEqual(first[1:], second[1:])
-            self.assertIn("layer 'net': ", first[1])
+            self.assertEqual(first, second)
+            self.assertTrue(first[0].startswith("layer 'net': expected a program of [1, 5, 8, 6], got one of Float [1, 4, 8, 6]"), first)
+            self.assertTrue(first[1].startswith(f"layer 'net': rank 0: {__file__}"), first)
 
     def test_takes_slices_of_any_type_batches_and_many_arrays(self):
         def apply(world, rank):
@@ -504,7 +505,8 @@ class OneNetwork(unittest.TestCase):
 
     def test_trains_one_network_with_the_members_of_an_ensemble(self):
         x, target = (np.random.default_rng(seed).normal(size=(2, 6, 4)) for seed in (1, 2))
-        description = {"inputs": 1, "layers": [{"type": "conv", "out": 3, "padding": "periodic"}, {"type": "batchnorm"}, "gelu", {"type": "conv", "out": 1}]}
+        description = {"inputs": 1, "layers": [{"type": "conv", "out": 3, "padding": "periodic"}, {"type": "batchnorm"}, "gelu",
+                                               {"type": "linear", "dim": 0, "out": 6}, {"type": "conv", "out": 1}]}
 
         def train_on(world, rank, members):
             own = (slice(None) if members == 1 else slice(rank // 2, rank // 2 + 1), slice(0, 6) if members == 1 else slice(4 * (rank % 2), 4 + 2 * (rank % 2)))
@@ -752,7 +754,8 @@ class Misuse(unittest.TestCase):
         known = {"world": world, "blocks": blocks, "network": network, "samples": samples.handle, "pass": live}
         others = [*known.values(), freed, c.c_uint64(), c.c_uint64(12345), c.c_uint64(2**63 + 7)]
         texts = [good, b"", b"{", b"[]", b'{"inputs": 1}', b'{"inputs": "x", "layers": []}', b"\xff", None,
-                 b'{"inputs": 1, "layers": [{"type": "conv", "out": 1, "kernel": 1e9}]}', b'{"rule": "adamw"}', b'{"rule": 3}', b'{"rate": -1}']
+                 b'{"inputs": 1, "layers": [{"type": "conv", "out": 1, "kernel": 1e9}]}', b'{"inputs": 1, "layers": [{"type": "program", "file": "/"}]}',
+                 b'{"inputs": 1, "layers": [{"type": "linear", "dim": 0, "out": 3}]}', b'{"rule": "adamw"}', b'{"rule": 3}', b'{"rate": -1}']
         for _ in range(calls):
             of = lambda kind: c.c_uint64((known[kind] if draw.random() < 0.7 else draw.choice(others)).value)
             pick = lambda *choices: draw.choice(choices)
