@@ -69,8 +69,10 @@ int adjoin_network_create(adjoin_blocks blocks, const char* json, int32_t type, 
       require(network != nullptr, "network: expected a place for the handle, got null");
       same << text_of("json", json) << c10::toString(type_of("", type)) << seed;
     });
-    together(world_of(*of), [&] {
-      auto net = std::make_shared<insitu::Network>(of->blocks, json, type_of("", type), seed);
+    together(of->home(), [&] {
+      std::shared_ptr<insitu::Network> net;
+      settled(of->home(), "adjoin_network_create",
+              [&] { net = std::make_shared<insitu::Network>(of->blocks, json, type_of("", type), seed); });
       *network = Handles::all().add(
           std::make_shared<c::Network>(c::Network{.blocks = of, .net = std::move(net), .seed = seed}));
     });
@@ -82,7 +84,7 @@ int adjoin_network_output(adjoin_network network, int64_t* channels, int64_t* si
     const auto of = object<c::Network>(network);
     const Layout layout = of->net->output_layout(1);
     std::vector<int64_t> space(of->net->blocks().dims());
-    const std::vector<int64_t> mine = layout.shape_on(world_of(*of).group.rank());
+    const std::vector<int64_t> mine = layout.shape_on(of->home().group.rank());
     if (mine.size() > 1) std::copy(mine.begin() + 2, mine.end(), space.begin());
     if (of->net->blocks().order() == insitu::DimOrder::columns_first) std::ranges::reverse(space);
     if (channels) *channels = layout.shape()[1];
@@ -116,14 +118,14 @@ int adjoin_network_parameter(adjoin_network network, int32_t index, char* name, 
 int adjoin_network_read(adjoin_network network, int32_t index, int32_t what, double* numbers, int64_t count) {
   return guarded([&] {
     const auto [of, piece] = wanted("adjoin_network_read", network, index, what, numbers, count);
-    together(world_of(*of), [&] {
+    together(of->home(), [&] {
       const at::NoGradGuard none;
       // A gradient is whole along axes of replicated weights, and a summand along others.
       const bool is_first = is_first_along(piece, Kind::replicated);
       const at::Tensor all =
           what == ADJOIN_GRADIENT
-              ? summed(piece, piece.tensor.grad(), is_first, world_of(*of))
-              : summed(piece, piece.tensor.detach(), is_first && is_first_along(piece, Kind::copied), world_of(*of));
+              ? summed(piece, piece.tensor.grad(), is_first, of->home())
+              : summed(piece, piece.tensor.detach(), is_first && is_first_along(piece, Kind::copied), of->home());
       at::from_blob(numbers, {count}, at::kDouble).copy_(all.flatten());
     });
   });
@@ -149,7 +151,7 @@ int adjoin_network_optimizer(adjoin_network network, const char* json) {
   return guarded([&] {
     const auto of = agreed<c::Network>("adjoin_network_optimizer", network,
                                        [&](c::Network&, Same& same) { same << text_of("json", json); });
-    together(world_of(*of), [&] {
+    together(of->home(), [&] {
       of->training.reset();
       of->training.emplace(*of->net, json);
     });
@@ -162,7 +164,7 @@ int adjoin_step(adjoin_network network, double rate, double* norm, int32_t* skip
       require(net.training.has_value(), "step: expected adjoin_network_optimizer before it");
       same << rate;
     });
-    together(world_of(*of), [&] {
+    together(of->home(), [&] {
       const parallel::Update update = of->training->step(rate < 0 ? std::nullopt : std::optional(rate));
       if (norm) *norm = update.norm;
       if (skipped) *skipped = update.skipped ? 1 : 0;
@@ -178,14 +180,9 @@ int adjoin_network_save(adjoin_network network, const char* path) {
   return guarded([&] {
     const auto of = agreed<c::Network>("adjoin_network_save", network,
                                        [&](c::Network&, Same& same) { same << text_of("path", path); });
-    together(world_of(*of), [&] {
-      std::optional<Failure> failure;
-      try {
-        insitu::save(path, *of->net, of->training ? &*of->training : nullptr);
-      } catch (const IoError&) {  // on all ranks that have cells
-        failure = failure_of(std::current_exception());
-      }
-      settle(world_of(*of), "adjoin_network_save", "", failure);
+    together(of->home(), [&] {
+      settled(of->home(), "adjoin_network_save",  // ranks without cells do not write
+              [&] { insitu::save(path, *of->net, of->training ? &*of->training : nullptr); });
     });
   });
 }
@@ -194,7 +191,7 @@ int adjoin_network_load(adjoin_network network, const char* path, int32_t weight
   return guarded([&] {
     const auto of = agreed<c::Network>("adjoin_network_load", network,
                                        [&](c::Network&, Same& same) { same << text_of("path", path) << weights_only; });
-    together(world_of(*of),
+    together(of->home(),
              [&] { insitu::load(path, *of->net, of->training && weights_only == 0 ? &*of->training : nullptr); });
   });
 }

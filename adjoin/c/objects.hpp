@@ -62,10 +62,6 @@ struct Samples {
   World& home() const { return network->home(); }
 };
 
-World& world_of(auto& object) {
-  return object.home();
-}
-
 /// Gives each object a number: the place where it is kept, and how often the place was used. So a number that was freed or never given is
 /// found without touching memory.
 class Handles {

@@ -97,7 +97,7 @@ int adjoin_infer(adjoin_network network, int32_t inputs, const adjoin_array* in,
     const auto of = agreed<c::Network>("adjoin_infer", network, [&](c::Network& net, Same& same) {
       input = input_of(same, net, inputs_of(net, inputs, in), outputs_of(net, outputs, out));
     });
-    together(world_of(*of), [&] {
+    together(of->home(), [&] {
       const insitu::Pass pass(*of->net, input.piece, input.batch, {.trains = false, .records = false});
       write(outputs_of(*of, outputs, out), pass.output());
     });
@@ -113,7 +113,7 @@ int adjoin_forward(adjoin_network network, int32_t inputs, const adjoin_array* i
       same << input_gradients;
       input = input_of(same, net, inputs_of(net, inputs, in), outputs_of(net, outputs, out));
     });
-    together(world_of(*of), [&] {
+    together(of->home(), [&] {
       auto made = pass_of(of, input.piece, input.batch, input_gradients != 0);
       write(outputs_of(*of, outputs, out), made->pass.output());
       *pass = Handles::all().add(std::move(made));
@@ -148,7 +148,7 @@ int adjoin_backward(adjoin_pass* pass, int32_t outputs, const adjoin_array* out_
       same << (outputs != 0) << (inputs != 0);
     };
     const auto of = agreed<c::Pass>("adjoin_backward", pass ? *pass : 0, local);
-    together(world_of(*of), [&] {
+    together(of->home(), [&] {
       of->pass.backward(gradient);
       if (inputs != 0) write(inputs_of(*of->network, inputs, in_gradients), of->pass.input_gradient());
     });
@@ -169,8 +169,8 @@ int adjoin_network_observe(adjoin_network network, const char* layer, int32_t fi
       sums = normaliser->sums(read(given, at::kDouble));
       same << layer;
     });
-    together(world_of(*of), [&] {
-      world_of(*of).group.all_reduce(buffer(sums));
+    together(of->home(), [&] {
+      of->home().group.all_reduce(buffer(sums));
       normaliser->merge(sums);
     });
   });
@@ -212,12 +212,12 @@ int adjoin_samples_draw(adjoin_samples samples, int64_t batch, const char* kind,
            found.ring.size(), " samples that are kept, got ", batch);
       same << batch << kind << delta;
     });
-    together(world_of(*of), [&] {
+    together(of->home(), [&] {
       const auto [inputs, target] = of->ring.draw(static_cast<size_t>(batch));
       auto made = pass_of(of->network, inputs, batch, false);
       PartOfLoss part;
       part.set(made->pass.sums(loss, target, {}));
-      settle(world_of(*of), "adjoin_samples_draw", "", {}, part.sums);
+      settle(of->home(), "adjoin_samples_draw", "", {}, part.sums);
       part.give_to(*made, value);
       *pass = Handles::all().add(std::move(made));
     });
