@@ -134,7 +134,7 @@ void settle(World& world, const std::string& function, const std::string& same, 
             std::span<double> sums) {
   const Communicator& group = world.group;
   if (group.size() == 1) {
-    if (mine) throw Failure(*mine);
+    if (mine) throw Failure{mine->code, mine->text, 0};
     return;
   }
   // Squares of the numbers that ranks add are whole numbers below 2^53.
