@@ -692,6 +692,7 @@ class Misuse(unittest.TestCase):
 
         run_threads(1, describe)
 
+    @unittest.skipIf("asan" in os.environ.get("LD_PRELOAD", ""), "AddressSanitizer ends a program that asks for so much")
     def test_of_memory_is_an_error(self):
         def ask_for_more_than_there_is(world, rank):
             blocks, x = blocks_of(world, (2**16,), (2**15 * rank,), (2**15,)), np.ones(2**15)
