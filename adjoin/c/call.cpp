@@ -57,16 +57,6 @@ class Guest {
   const c10::WarningUtils::WarningHandlerGuard gives_warnings_{&warnings_};
 };
 
-int threads_of_world() {
-  const std::shared_ptr<World> world = latest_world();
-  return world ? world->threads : 0;
-}
-
-/// Squares of the numbers that ranks add are whole numbers below 2^53.
-int64_t largest_number(int ranks) {
-  return std::max<int64_t>(3, std::min<int64_t>(65'521, (int64_t{1} << 26) / ranks));
-}
-
 [[noreturn]] void tell_difference(World& world, const std::string& function, int64_t number) {
   const std::vector<int64_t> all = numbers_of_all(number, world.group);
   const auto other = std::ranges::find_if(all, [&](int64_t n) { return n != all.front(); });
@@ -92,16 +82,13 @@ Failure failure_of(const std::exception_ptr& error) {
     return {ADJOIN_COMMUNICATION, e.what()};
   } catch (const IoError& e) {
     return {ADJOIN_IO, e.what()};
-  } catch (const c10::OutOfMemoryError&) {
-    return {ADJOIN_NO_MEMORY, "there is not enough memory"};
   } catch (const std::bad_alloc&) {
-    return {ADJOIN_NO_MEMORY, "there is not enough memory"};
+    return {ADJOIN_NO_MEMORY, message_of(error)};
   } catch (const c10::Error& e) {
-    return {ADJOIN_INTERNAL, e.what_without_backtrace()};
-  } catch (const std::exception& e) {
-    return {ADJOIN_INTERNAL, e.what()};
+    const std::string text = e.what_without_backtrace();
+    return {text.find("allocate memory") == text.npos ? ADJOIN_INTERNAL : ADJOIN_NO_MEMORY, text};
   } catch (...) {
-    return {ADJOIN_INTERNAL, "an exception of an unknown type"};
+    return {ADJOIN_INTERNAL, message_of(error)};
   }
 }
 
@@ -109,7 +96,7 @@ int guarded(const std::function<void()>& work) noexcept {
   Failure failure{ADJOIN_NO_MEMORY, ""};
   try {
     try {
-      const Guest guest(threads_of_world());
+      const Guest guest(latest_world() ? latest_world()->threads : 0);
       work();
       return ADJOIN_OK;
     } catch (...) {
@@ -147,11 +134,12 @@ void settle(World& world, const std::string& function, const std::string& same, 
             std::span<double> sums) {
   const Communicator& group = world.group;
   if (group.size() == 1) {
-    if (mine) throw Failure(*mine);
+    if (mine) throw Failure{mine->code, mine->text, 0};
     return;
   }
-  const auto number = static_cast<int64_t>(hash_of(function + "\n" + (mine ? "" : same)) %
-                                           static_cast<uint64_t>(largest_number(group.size())));
+  // Squares of the numbers that ranks add are whole numbers below 2^53.
+  const int64_t most = std::max<int64_t>(3, std::min<int64_t>(65'521, (int64_t{1} << 26) / group.size()));
+  const auto number = static_cast<int64_t>(hash_of(function + "\n" + (mine ? "" : same)) % static_cast<uint64_t>(most));
   const auto n = static_cast<double>(number);
   std::array<double, 5> words{mine ? 1.0 : 0.0, n, n * n};  // as many of all functions, which may differ
   std::ranges::copy(sums.first(std::min<size_t>(sums.size(), 2)), words.begin() + 3);

@@ -8,9 +8,11 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/c/objects.hpp"
+#include "adjoin/insitu/need.hpp"
 
 /// How a function of adjoin.h runs: errors become values, on all ranks alike, and nothing of the caller's state changes.
 namespace adjoin::c {
+using insitu::need;
 
 /// What a function returns instead of ADJOIN_OK.
 struct Failure {
@@ -67,6 +69,19 @@ auto together(World& world, const Work& work) {
   }
 }
 
+/// Work in which ranks do not wait for each other, or all fail alike by InvalidArgument: what else fails on one rank is told to all.
+template <class Work>
+void settled(World& world, const std::string& function, const Work& work) {
+  std::optional<Failure> failure;
+  try {
+    work();
+  } catch (...) {
+    failure = failure_of(std::current_exception());
+    if (failure->code == ADJOIN_INVALID || failure->code == ADJOIN_COMMUNICATION) throw;
+  }
+  settle(world, function, "", failure);
+}
+
 /// Throws: InvalidArgument on a thread that did not make the world
 void check_thread(const World& world);
 
@@ -74,8 +89,8 @@ void check_thread(const World& world);
 template <class What>
 std::shared_ptr<What> object(adjoin_handle handle) {
   std::shared_ptr<What> what = Handles::all().get<What>(handle);
-  check_thread(world_of(*what));
-  set_latest_world(world_of(*what).shared_from_this());
+  check_thread(what->home());
+  set_latest_world(what->home().shared_from_this());
   return what;
 }
 

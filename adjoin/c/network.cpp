@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <cstring>
@@ -11,22 +12,14 @@ namespace adjoin::c {
 namespace {
 
 std::string text_of(const char* name, const char* text) {
-  require(text != nullptr, [&] { return std::string(name) + ": expected a text, got null"; });
+  need(text != nullptr, name, ": expected a text, got null");
   return text;
 }
 
 nn::Parameter parameter(const Network& network, int32_t index) {
   std::vector<nn::Parameter> all = network.net->parameters_and_buffers();
-  require(index >= 0 && index < std::ssize(all), [&] {
-    return "index: expected 0 to " + std::to_string(std::ssize(all) - 1) + ", got " + std::to_string(index);
-  });
+  need(index >= 0 && index < std::ssize(all), "index: expected 0 to ", std::ssize(all) - 1, ", got ", index);
   return all[static_cast<size_t>(index)];
-}
-
-int64_t elements(const nn::Parameter& parameter) {
-  int64_t product = 1;
-  for (const int64_t size : parameter.layout.shape()) product *= size;
-  return product;
 }
 
 /// The network and one of its tensors, of which `count` numbers are wanted. All ranks ask for the same.
@@ -35,14 +28,11 @@ std::pair<std::shared_ptr<Network>, nn::Parameter> wanted(const char* function, 
   std::optional<nn::Parameter> found;
   const auto of = agreed<Network>(function, network, [&](Network& net, Same& same) {
     const nn::Parameter piece = parameter(net, index);
-    require(what == ADJOIN_WEIGHT || what == ADJOIN_GRADIENT,
-            [&] { return "what: expected 0 or 1, got " + std::to_string(what); });
-    require(what == ADJOIN_WEIGHT || !piece.is_buffer,
-            [&] { return piece.name + " is not trained: it has no gradient"; });
-    require(numbers != nullptr && count == elements(piece), [&] {
-      return piece.name + ": expected memory for " + std::to_string(elements(piece)) + " numbers, got " +
-             std::to_string(count) + (numbers ? "" : " at null");
-    });
+    need(what == ADJOIN_WEIGHT || what == ADJOIN_GRADIENT, "what: expected 0 or 1, got ", what);
+    need(what == ADJOIN_WEIGHT || !piece.is_buffer, piece.name, " is not trained: it has no gradient");
+    const int64_t elements = c10::multiply_integers(piece.layout.shape());
+    need(numbers != nullptr && count == elements, piece.name, ": expected memory for ", elements, " numbers, got ",
+         count, (numbers ? "" : " at null"));
     same << index << what;
     found = piece;
   });
@@ -79,8 +69,10 @@ int adjoin_network_create(adjoin_blocks blocks, const char* json, int32_t type, 
       require(network != nullptr, "network: expected a place for the handle, got null");
       same << text_of("json", json) << c10::toString(type_of("", type)) << seed;
     });
-    together(world_of(*of), [&] {
-      auto net = std::make_shared<insitu::Network>(of->blocks, json, type_of("", type), seed);
+    together(of->home(), [&] {
+      std::shared_ptr<insitu::Network> net;
+      settled(of->home(), "adjoin_network_create",
+              [&] { net = std::make_shared<insitu::Network>(of->blocks, json, type_of("", type), seed); });
       *network = Handles::all().add(
           std::make_shared<c::Network>(c::Network{.blocks = of, .net = std::move(net), .seed = seed}));
     });
@@ -92,10 +84,10 @@ int adjoin_network_output(adjoin_network network, int64_t* channels, int64_t* si
     const auto of = object<c::Network>(network);
     const Layout layout = of->net->output_layout(1);
     std::vector<int64_t> space(of->net->blocks().dims());
-    const std::vector<int64_t> mine = layout.shape_on(world_of(*of).group.rank());
+    const std::vector<int64_t> mine = layout.shape_on(of->home().group.rank());
     if (mine.size() > 1) std::copy(mine.begin() + 2, mine.end(), space.begin());
     if (of->net->blocks().order() == insitu::DimOrder::columns_first) std::ranges::reverse(space);
-    if (channels) *channels = of->net->outputs();
+    if (channels) *channels = layout.shape()[1];
     if (sizes) std::ranges::copy(space, sizes);
   });
 }
@@ -126,14 +118,14 @@ int adjoin_network_parameter(adjoin_network network, int32_t index, char* name, 
 int adjoin_network_read(adjoin_network network, int32_t index, int32_t what, double* numbers, int64_t count) {
   return guarded([&] {
     const auto [of, piece] = wanted("adjoin_network_read", network, index, what, numbers, count);
-    together(world_of(*of), [&] {
+    together(of->home(), [&] {
       const at::NoGradGuard none;
       // A gradient is whole along axes of replicated weights, and a summand along others.
       const bool is_first = is_first_along(piece, Kind::replicated);
       const at::Tensor all =
           what == ADJOIN_GRADIENT
-              ? summed(piece, piece.tensor.grad(), is_first, world_of(*of))
-              : summed(piece, piece.tensor.detach(), is_first && is_first_along(piece, Kind::copied), world_of(*of));
+              ? summed(piece, piece.tensor.grad(), is_first, of->home())
+              : summed(piece, piece.tensor.detach(), is_first && is_first_along(piece, Kind::copied), of->home());
       at::from_blob(numbers, {count}, at::kDouble).copy_(all.flatten());
     });
   });
@@ -159,7 +151,7 @@ int adjoin_network_optimizer(adjoin_network network, const char* json) {
   return guarded([&] {
     const auto of = agreed<c::Network>("adjoin_network_optimizer", network,
                                        [&](c::Network&, Same& same) { same << text_of("json", json); });
-    together(world_of(*of), [&] {
+    together(of->home(), [&] {
       of->training.reset();
       of->training.emplace(*of->net, json);
     });
@@ -172,7 +164,7 @@ int adjoin_step(adjoin_network network, double rate, double* norm, int32_t* skip
       require(net.training.has_value(), "step: expected adjoin_network_optimizer before it");
       same << rate;
     });
-    together(world_of(*of), [&] {
+    together(of->home(), [&] {
       const parallel::Update update = of->training->step(rate < 0 ? std::nullopt : std::optional(rate));
       if (norm) *norm = update.norm;
       if (skipped) *skipped = update.skipped ? 1 : 0;
@@ -181,21 +173,16 @@ int adjoin_step(adjoin_network network, double rate, double* norm, int32_t* skip
 }
 
 int adjoin_zero_gradients(adjoin_network network) {
-  return guarded([&] { object<c::Network>(network)->net->zero_grad(); });
+  return guarded([&] { object<c::Network>(network)->net->zero_gradients(); });
 }
 
 int adjoin_network_save(adjoin_network network, const char* path) {
   return guarded([&] {
     const auto of = agreed<c::Network>("adjoin_network_save", network,
                                        [&](c::Network&, Same& same) { same << text_of("path", path); });
-    together(world_of(*of), [&] {
-      std::optional<Failure> failure;
-      try {
-        insitu::save(path, *of->net, of->training ? &*of->training : nullptr);
-      } catch (const IoError&) {  // on all ranks that have cells
-        failure = failure_of(std::current_exception());
-      }
-      settle(world_of(*of), "adjoin_network_save", "", failure);
+    together(of->home(), [&] {
+      settled(of->home(), "adjoin_network_save",  // ranks without cells do not write
+              [&] { insitu::save(path, *of->net, of->training ? &*of->training : nullptr); });
     });
   });
 }
@@ -204,7 +191,7 @@ int adjoin_network_load(adjoin_network network, const char* path, int32_t weight
   return guarded([&] {
     const auto of = agreed<c::Network>("adjoin_network_load", network,
                                        [&](c::Network&, Same& same) { same << text_of("path", path) << weights_only; });
-    together(world_of(*of),
+    together(of->home(),
              [&] { insitu::load(path, *of->net, of->training && weights_only == 0 ? &*of->training : nullptr); });
   });
 }

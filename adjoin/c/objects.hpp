@@ -25,17 +25,20 @@ class Counter final : public Observer {
 };
 
 struct World : std::enable_shared_from_this<World> {
+  static constexpr const char* kName = "a world";
   std::shared_ptr<World> whole;         // of which it is a part; outlives it
   std::unique_ptr<MpiSession> session;  // of MPI's; outlives the group
   std::shared_ptr<Counter> counter = std::make_shared<Counter>();
   Communicator group;
   int threads = 1;
   std::thread::id thread = std::this_thread::get_id();
+  World& home() { return *this; }
 };
 struct Blocks {
   static constexpr const char* kName = "blocks";
   std::shared_ptr<World> world;
   insitu::Blocks blocks;
+  World& home() const { return *world; }
 };
 struct Network {
   static constexpr const char* kName = "a network";
@@ -44,43 +47,20 @@ struct Network {
   std::optional<insitu::Training> training = {};
   int64_t passes = 0;  // that have trained, for dropout
   uint64_t seed = 0;
+  World& home() const { return blocks->home(); }
 };
 struct Pass {
   static constexpr const char* kName = "a pass";
   std::shared_ptr<Network> network;
   insitu::Pass pass;
+  World& home() const { return network->home(); }
 };
-
 struct Samples {
   static constexpr const char* kName = "samples";
   std::shared_ptr<Network> network;
   insitu::Samples ring;
+  World& home() const { return network->home(); }
 };
-
-inline World& world_of(World& world) {
-  return world;
-}
-inline World& world_of(Blocks& blocks) {
-  return *blocks.world;
-}
-inline World& world_of(Network& network) {
-  return *network.blocks->world;
-}
-inline World& world_of(Pass& pass) {
-  return *pass.network->blocks->world;
-}
-
-inline World& world_of(Samples& samples) {
-  return *samples.network->blocks->world;
-}
-
-template <class What>
-const char* name_of() {
-  if constexpr (std::is_same_v<What, World>)
-    return "a world";
-  else
-    return What::kName;
-}
 
 /// Gives each object a number: the place where it is kept, and how often the place was used. So a number that was freed or never given is
 /// found without touching memory.
@@ -99,7 +79,7 @@ class Handles {
     const std::lock_guard lock(mutex_);
     const Any* any = find(handle);
     const auto* what = any ? std::get_if<std::shared_ptr<What>>(any) : nullptr;
-    if (!what) refuse(name_of<What>(), handle, any);
+    if (!what) refuse(What::kName, handle, any);
     return *what;
   }
   void remove(adjoin_handle handle);

@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -30,10 +31,8 @@ std::chrono::milliseconds deadline_of(double seconds) {
 adjoin_world_options checked(const adjoin_world_options* given) {
   adjoin_world_options options{};
   if (!given) return options;
-  require(given->struct_size == sizeof(options), [&] {
-    return "options: struct_size: expected " + std::to_string(sizeof(options)) + ", got " +
-           std::to_string(given->struct_size);
-  });
+  need(given->struct_size == sizeof(options), "options: struct_size: expected ", sizeof(options), ", got ",
+       given->struct_size);
   options = *given;
   deadline_of(options.deadline);
   require(options.threads >= 0 && options.threads <= 4096, "options: threads: expected 0 to 4096");
@@ -69,10 +68,7 @@ void destroy(adjoin_handle* handle, const char* function) {
   try {
     agreed<What>(function, *handle, [&](What&, Same&) {
       const int64_t uses = Handles::all().get<What>(*handle).use_count() - 3;  // by the handle, here, and by `agreed`
-      require(uses == 0, [&] {
-        return std::string(name_of<What>()) + " cannot be freed while " + std::to_string(uses) +
-               " of what was made on it live";
-      });
+      need(uses == 0, std::string(What::kName), " cannot be freed while ", uses, " of what was made on it live");
     });
   } catch (const CommunicationError&) {  // the world has ended for all ranks, which do not wait for each other
   }
@@ -89,12 +85,8 @@ using namespace adjoin::c;
 extern "C" {
 
 uint32_t adjoin_version(void) {
-  uint32_t parts[3] = {};
-  size_t part = 0;
-  for (const char c : std::string_view(kVersion)) {
-    if (c == '.' && part < 2) ++part;
-    if (c >= '0' && c <= '9') parts[part] = 10 * parts[part] + static_cast<uint32_t>(c - '0');
-  }
+  unsigned parts[3] = {};
+  std::sscanf(kVersion, "%u.%u.%u", &parts[0], &parts[1], &parts[2]);
   return parts[0] << 16 | parts[1] << 8 | parts[2];
 }
 
@@ -215,9 +207,8 @@ int adjoin_blocks_of_member(adjoin_world world, int32_t order, int32_t dims, con
     const auto of = agreed<World>("adjoin_blocks_create", world, [&](World&, Same& same) {
       require(blocks != nullptr && shape != nullptr && starts != nullptr && sizes != nullptr,
               "expected a shape, starts, sizes and a place for the handle, got null");
-      require(order == ADJOIN_ROWS_FIRST || order == ADJOIN_COLUMNS_FIRST,
-              [&] { return "order: expected 0 or 1, got " + std::to_string(order); });
-      require(dims >= 1 && dims <= 3, [&] { return "dims: expected 1 to 3, got " + std::to_string(dims); });
+      need(order == ADJOIN_ROWS_FIRST || order == ADJOIN_COLUMNS_FIRST, "order: expected 0 or 1, got ", order);
+      need(dims >= 1 && dims <= 3, "dims: expected 1 to 3, got ", dims);
       same << order << dims;
     });
     const auto list = [&](const int64_t* numbers) { return std::vector<int64_t>(numbers, numbers + dims); };

@@ -5,6 +5,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/values.hpp"
+#include "adjoin/insitu/need.hpp"
 
 namespace adjoin::insitu {
 namespace {
@@ -67,9 +68,7 @@ Blocks Blocks::of_points(const Communicator& world, int64_t points) {
   int64_t total = 0, start = 0;
   for (int rank = 0; rank < world.size(); ++rank) {
     const int64_t own = all[static_cast<size_t>(rank)];
-    require(own >= 0, [&] {
-      return "points: rank " + std::to_string(rank) + ": expected a number of points, got " + std::to_string(own);
-    });
+    need(own >= 0, "points: rank ", rank, ": expected a number of points, got ", own);
     if (rank < world.rank()) start += own;
     total += own;
   }
@@ -97,27 +96,19 @@ std::vector<Blocks::Block> Blocks::blocks_of_all(const Communicator& world, cons
     };
     Block block{rank, static_cast<int>(*(numbers + std::ssize(mine) - 1)), of(1), of(2)};
     const std::vector<int64_t> domain = of(0);  // this rank may have given another
-    require(std::equal(domain.begin(), domain.end(), all.begin()), [&] {
-      return "blocks: rank " + std::to_string(rank) + " gives the domain " + shape_text(domain) + ", rank 0 another";
-    });
+    need(std::equal(domain.begin(), domain.end(), all.begin()), "blocks: rank ", rank, " gives the domain ",
+         shape_text(domain), ", rank 0 another");
     const bool fits = std::ranges::all_of(domain, [](int64_t n) { return n > 0; }) &&
                       std::ranges::all_of(block.ends, [](int64_t n) { return n >= 0; });
-    require(fits, [&] {
-      return "blocks: rank " + std::to_string(rank) +
-             ": expected a domain of at least 1 cell in each dim, and no negative size";
-    });
+    need(fits, "blocks: rank ", rank, ": expected a domain of at least 1 cell in each dim, and no negative size");
     if (std::ranges::find(block.ends, 0) != block.ends.end()) continue;
-    require(block.member >= 0 && block.member < world.size(), [&] {
-      return "blocks: rank " + std::to_string(rank) +
-             ": expected a member from 0, of at most as many as there are ranks";
-    });
+    need(block.member >= 0 && block.member < world.size(), "blocks: rank ", rank,
+         ": expected a member from 0, of at most as many as there are ranks");
     for (size_t d = 0; d < dims(); ++d) {
       const bool is_within = block.starts[d] >= 0 && block.ends[d] <= domain[d] - block.starts[d];
       block.ends[d] = is_within ? block.ends[d] + block.starts[d] : block.ends[d];
-      require(is_within, [&] {
-        return "blocks: rank " + std::to_string(rank) + "'s block begins at " + std::to_string(block.starts[d]) +
-               " and has " + std::to_string(block.ends[d]) + " cells along a dim of " + std::to_string(domain[d]);
-      });
+      need(is_within, "blocks: rank ", rank, "'s block begins at ", block.starts[d], " and has ", block.ends[d],
+           " cells along a dim of ", domain[d]);
     }
     blocks.push_back(std::move(block));
   }
@@ -130,17 +121,15 @@ void Blocks::refuse(const std::vector<Block>& blocks, const Block& misfit) const
   for (const int64_t n : shape_) left *= n;
   for (size_t i = 0; i < blocks.size(); ++i) {
     for (size_t j = 0; j < i; ++j)
-      require(blocks[j].member != blocks[i].member ||
-                  are_disjoint(blocks[j].starts, blocks[j].ends, blocks[i].starts, blocks[i].ends),
-              [&] { return "blocks: " + blocks[j].to_string() + " and " + blocks[i].to_string() + " overlap"; });
+      need(blocks[j].member != blocks[i].member ||
+               are_disjoint(blocks[j].starts, blocks[j].ends, blocks[i].starts, blocks[i].ends),
+           "blocks: ", blocks[j].to_string(), " and ", blocks[i].to_string(), " overlap");
     int64_t cells = 1;
     for (size_t d = 0; d < dims(); ++d) cells *= blocks[i].ends[d] - blocks[i].starts[d];
     left -= cells;
   }
-  require(left == 0, [&] {
-    return "blocks: " + std::to_string(left) + " cells of the domain are in no block; the first that does not fit is " +
-           misfit.to_string();
-  });
+  need(left == 0, "blocks: ", left, " cells of the domain are in no block; the first that does not fit is ",
+       misfit.to_string());
   throw InvalidArgument("blocks: they are no Cartesian arrangement; the first that does not fit is " +
                         misfit.to_string());
 }

@@ -4,10 +4,14 @@
 #include <torch/nn/functional/upsampling.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/insitu/program_layer.hpp"
+#include "adjoin/movement/global_tensor.hpp"
 #include "adjoin/nn/distributed/batch_norm.hpp"
 #include "adjoin/nn/distributed/conv.hpp"
 #include "adjoin/nn/distributed/dropout.hpp"
@@ -71,8 +75,43 @@ void make_conv(const Fields& fields, const LayerSite& site, Node& node) {
   convolve(fields, site, node, std::move(geometry));
 }
 
+/// y = W x + b along a dim of space, which is whole: what moves is as the rule for products says (nn/rules), and then to the blocks.
+class DimLinear : public nn::ShardedModule {
+ public:
+  DimLinear(int64_t dim, int64_t in, int64_t out, bool has_bias, const LayerSite& site)
+      : dim_(dim), grid_(site.blocks.grid()), rule_(site.blocks.rule()) {
+    const nn::Initial initial = nn::Initial::normal(1 / std::sqrt(3.0 * static_cast<double>(in)));
+    register_piece(weight_, "weight", {nn::copied_on(grid_.shape(), {out, in}), grid_, initial, {out}}, site.type);
+    if (has_bias)
+      register_piece(bias_, "bias", {nn::copied_on(grid_.shape(), {out}), grid_, nn::Initial::zeros()}, site.type);
+  }
+
+  DistributedTensor forward(const DistributedTensor& x) {
+    const auto whole = [&](const char* name, const at::Tensor& piece) {
+      return global({piece, pieces().at(name).layout, grid_});
+    };
+    const auto bias = bias_.defined() ? std::optional(whole("bias", bias_)) : std::nullopt;
+    return on_blocks(at::linear(global(x).movedim(dim_, -1), whole("weight", weight_), bias).movedim(-1, dim_), rule_,
+                     x);
+  }
+
+ private:
+  const int64_t dim_;
+  const Grid grid_;
+  const nn::LayoutRule rule_;
+  at::Tensor weight_, bias_;
+};
+
 void make_linear(const Fields& fields, const LayerSite& site, Node& node) {
-  convolve(fields, site, node, {.name = "linear", .windows = std::vector<Window>(site.blocks.dims())});
+  if (!fields.has("dim"))
+    return convolve(fields, site, node, {.name = "linear", .windows = std::vector<Window>(site.blocks.dims())});
+  const int64_t dims = std::ssize(node.space), given = fields.integer("dim", {}, 0);
+  if (given >= dims || site.blocks.are_points())
+    fields.refuse("dim", "a dim of a domain with neighbours, from 0 to " + std::to_string(dims - 1));
+  const int64_t dim = site.blocks.order() == DimOrder::columns_first ? dims - 1 - given : given;
+  int64_t& size = node.space[static_cast<size_t>(dim)];
+  const int64_t in = std::exchange(size, fields.integer("out", {}, 1));
+  use(node, std::make_shared<DimLinear>(2 + dim, in, size, fields.flag("bias", true), site));
 }
 
 /// A transposed convolution whose kernels do not overlap; to the size of another layer where "like" names one.
@@ -129,8 +168,8 @@ void make_channel_norm(const Fields& fields, const LayerSite& site, Node& node, 
                                          .momentum = fields.number("momentum", 0.1, 0, 1),
                                          .affine = fields.flag("affine", !per_sample),
                                          .tracks = !per_sample};
-  const nn::LayerLayouts layouts{.tensor = at::TensorOptions(site.type)};
-  use(node, std::make_shared<OfGeometry<nn::ChannelNormImpl>>(geometry, layouts, site.blocks.grid()));
+  use(node, std::make_shared<OfGeometry<nn::ChannelNormImpl>>(
+                geometry, nn::LayerLayouts{.tensor = at::TensorOptions(site.type)}, site.blocks.grid()));
 }
 
 void make_group_norm(const Fields& fields, const LayerSite& site, Node& node) {
@@ -142,8 +181,8 @@ void make_group_norm(const Fields& fields, const LayerSite& site, Node& node) {
                                         .groups = groups,
                                         .eps = fields.number("eps", 1e-5, 0, 1),
                                         .affine = fields.flag("affine", true)};
-  const nn::LayerLayouts layouts{.tensor = at::TensorOptions(site.type)};
-  use(node, std::make_shared<OfGeometry<nn::SampleNormImpl>>(geometry, layouts, site.blocks.grid()));
+  use(node, std::make_shared<OfGeometry<nn::SampleNormImpl>>(
+                geometry, nn::LayerLayouts{.tensor = at::TensorOptions(site.type)}, site.blocks.grid()));
 }
 
 /// One number for all channels, or one for each.
@@ -211,6 +250,7 @@ const std::map<std::string, Maker>& makers() {
   static const std::map<std::string, Maker> all{
       {"conv", make_conv},
       {"linear", make_linear},
+      {"program", make_program},
       {"normalise", make_normaliser},
       {"up", make_up},
       {"upsample", make_upsample},

@@ -22,6 +22,7 @@ struct Node {
   std::vector<int64_t> space;                      ///< rows first
   std::shared_ptr<torch::nn::Module> module = {};  ///< where it has one
   std::shared_ptr<Normaliser> normaliser = {};     ///< the module, where it is one
+  std::vector<nn::Parameter> pieces = {};          ///< of a program, which is no module of the network
   std::function<DistributedTensor(const std::vector<DistributedTensor>&)> apply = {};
 };
 

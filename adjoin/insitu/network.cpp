@@ -6,6 +6,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/insitu/fields.hpp"
 #include "adjoin/insitu/layers.hpp"
+#include "adjoin/insitu/need.hpp"
 
 namespace adjoin::insitu {
 
@@ -13,8 +14,6 @@ Network::Network(const Blocks& blocks, const std::string& description, at::Scala
     : torch::nn::Module("network"), blocks_(blocks), type_(type), description_(description) {
   const nlohmann::json all = parsed("network", description);
   const Fields fields("network", all);
-  if (fields.has("program"))
-    fields.refuse("\"program\": exported programs do not run on blocks: give their \"layers\"");
   nodes_.push_back({.name = "input", .of = {}, .channels = fields.integer("inputs", {}, 1), .space = blocks.shape()});
   const LayerSite site{blocks, type, edges_of(fields, blocks, std::vector<Edges>(blocks.dims())),
                        [this](const std::string& name) -> const Node& { return nodes_[index_of(name)]; }};
@@ -57,19 +56,19 @@ Network::~Network() = default;
 
 size_t Network::index_of(const std::string& name) const {
   const auto found = std::ranges::find(nodes_, name, &Node::name);
-  require(found != nodes_.end(), [&] {
-    return "layer '" + std::to_string(nodes_.size() - 1) + "': there is no layer '" + name.substr(0, 60) +
-           "' before it";
-  });
+  need(found != nodes_.end(), "layer '", nodes_.size() - 1, "': there is no layer '", name.substr(0, 60),
+       "' before it");
   return static_cast<size_t>(found - nodes_.begin());
 }
 
-int64_t Network::inputs() const {
-  return nodes_.front().channels;
+std::vector<nn::Parameter> Network::parameters_and_buffers() const {
+  std::vector<nn::Parameter> all = nn::parameters_of(*this);
+  for (const Node& node : nodes_) all.insert(all.end(), node.pieces.begin(), node.pieces.end());
+  return all;
 }
 
-int64_t Network::outputs() const {
-  return nodes_.back().channels;
+void Network::zero_gradients() {
+  for (const nn::Parameter& piece : parameters_and_buffers()) piece.tensor.mutable_grad().reset();
 }
 
 Layout Network::layout_of(const Node& node, int64_t batch) const {
@@ -81,8 +80,7 @@ Layout Network::layout_of(const Node& node, int64_t batch) const {
 Normaliser& Network::running_normaliser(const std::string& layer) const {
   const auto node = std::ranges::find(nodes_, layer, &Node::name);
   const bool is_one = node != nodes_.end() && node->normaliser && node->normaliser->is_running();
-  require(is_one,
-          [&] { return "layer '" + layer.substr(0, 60) + "': expected one of type normalise without a given mean"; });
+  need(is_one, "layer '", layer.substr(0, 60), "': expected one of type normalise without a given mean");
   return *node->normaliser;
 }
 
@@ -93,10 +91,6 @@ const Normaliser* Network::output_normaliser() const {
 
 Layout Network::layout_of(const std::string& layer, int64_t batch) const {
   return layout_of(nodes_[index_of(layer)], batch);
-}
-
-Layout Network::input_layout(int64_t batch) const {
-  return layout_of(nodes_.front(), batch);
 }
 
 Layout Network::output_layout(int64_t batch) const {

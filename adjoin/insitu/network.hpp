@@ -30,16 +30,14 @@ class Network : public torch::nn::Module {
   Network(const Blocks& blocks, const std::string& description, at::ScalarType type, uint64_t seed);
   ~Network() override;
 
-  /// Shape: [batch, inputs(), *space] -> [batch, outputs(), *space of the last layer]; both cut by Blocks::rule
+  /// Shape: [batch, channels, *space] -> the last layer's; both cut by Blocks::rule
   DistributedTensor forward(const DistributedTensor& x);
 
   const Blocks& blocks() const { return blocks_; }
   at::ScalarType type() const { return type_; }
   const std::string& description() const { return description_; }
-  int64_t inputs() const;
-  int64_t outputs() const;
   /// Of the input and the output for a batch of so many samples of each member.
-  Layout input_layout(int64_t batch) const;
+  Layout input_layout(int64_t batch) const { return layout_of("input", batch); }
   Layout output_layout(int64_t batch) const;
   /// The layout of what a layer makes. Throws: InvalidArgument where there is no such layer
   Layout layout_of(const std::string& layer, int64_t batch) const;
@@ -47,7 +45,9 @@ class Network : public torch::nn::Module {
   Normaliser& running_normaliser(const std::string& layer) const;
   /// The last layer, where it gives outputs their mean and deviation; else nullptr.
   const Normaliser* output_normaliser() const;
-  std::vector<nn::Parameter> parameters_and_buffers() const { return nn::parameters_of(*this); }
+  std::vector<nn::Parameter> parameters_and_buffers() const;
+  /// Forgets the gradients.
+  void zero_gradients();
 
  private:
   Layout layout_of(const Node& node, int64_t batch) const;

@@ -42,17 +42,11 @@ at::Tensor Normaliser::scaled(const at::Tensor& x) const {
 }
 
 std::vector<double> Normaliser::sums(const at::Tensor& x) const {
-  const auto channels = static_cast<size_t>(channels_);
-  std::vector<double> sums(3 * channels);
-  if (x.numel() == 0) return sums;
+  if (x.numel() == 0) return std::vector<double>(3 * static_cast<size_t>(channels_));
   const at::Tensor difference = (x.to(at::kDouble) - of_channels(mean_, x.to(at::kDouble))).transpose(0, 1).flatten(1);
-  const at::Tensor first = difference.sum(1), second = difference.square().sum(1);
-  for (size_t c = 0; c < channels; ++c) {
-    sums[c] = static_cast<double>(difference.size(1));
-    sums[channels + c] = first[static_cast<int64_t>(c)].item<double>();
-    sums[2 * channels + c] = second[static_cast<int64_t>(c)].item<double>();
-  }
-  return sums;
+  const at::Tensor first = difference.sum(1), cells = at::full_like(first, difference.size(1));
+  const at::Tensor all = at::cat({cells, first, difference.square().sum(1)});
+  return {all.const_data_ptr<double>(), all.const_data_ptr<double>() + all.numel()};
 }
 
 void Normaliser::merge(std::span<const double> sums) {

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/insitu/need.hpp"
 #include "adjoin/insitu/normaliser.hpp"
 
 namespace adjoin::insitu {
@@ -17,23 +18,18 @@ DistributedTensor run(Network& network, const at::Tensor& input, int64_t batch, 
 }
 
 at::Tensor losses(const Loss& loss, const at::Tensor& difference) {
-  switch (loss.kind) {
-    case Loss::Kind::mae:
-      return difference.abs();
-    case Loss::Kind::huber:
-      return at::huber_loss(difference, at::zeros_like(difference), at::Reduction::None, loss.delta);
-    default:
-      return difference.square();
-  }
+  if (loss.kind == Loss::Kind::mae) return difference.abs();
+  if (loss.kind == Loss::Kind::mse) return difference.square();
+  return at::huber_loss(difference, at::zeros_like(difference), at::Reduction::None, loss.delta);
 }
 
 }  // namespace
 
 Loss Loss::named(const std::string& name, double delta) {
-  require(delta > 0, [&] { return "loss: expected a delta above 0, got " + std::to_string(delta); });
+  need(delta > 0, "loss: expected a delta above 0, got ", delta);
   if (name == "mse") return {Kind::mse, delta};
   if (name == "mae") return {Kind::mae, delta};
-  require(name == "huber", [&] { return "loss: expected mse, mae or huber, got '" + name.substr(0, 60) + "'"; });
+  need(name == "huber", "loss: expected mse, mae or huber, got '", name.substr(0, 60), "'");
   return {Kind::huber, delta};
 }
 
@@ -41,7 +37,9 @@ Pass::Pass(Network& network, const at::Tensor& inputs, int64_t batch, const Opti
     : network_(network),
       options_(options),
       input_(inputs.detach().requires_grad_(options.records && options.input_gradients)),
-      output_(run(network, input_, batch, options_)) {}
+      output_(run(network, input_, batch, options_)) {
+  if (!options.input_gradients) input_.reset();  // what backward reads of it may be another copy, with halos
+}
 
 Pass::Sums Pass::sums(const Loss& loss, const at::Tensor& target, const at::Tensor& weights) const {
   const at::AutoGradMode records(options_.records);

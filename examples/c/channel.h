@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
 #include "adjoin.h"
 
 enum { CELLS = 10 * 12 * 14, FINE = 18 * 22 * 26 };  /* at most, with ghost cells */
@@ -21,8 +20,7 @@ static void begin(int *argc, char ***argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   MPI_Dims_create(ranks, 2, parts);
   MPI_Cart_create(MPI_COMM_WORLD, 2, parts, periods, 1, &cart);
-  MPI_Comm_rank(cart, &rank);
-  MPI_Cart_coords(cart, rank, 2, coords);
+  MPI_Comm_rank(cart, &rank), MPI_Cart_coords(cart, rank, 2, coords);
   m[2] = n[2];
   for (int d = 0; d < 2; ++d) { /* the first block is larger */
     m[d] = n[d] / parts[d] > 1 ? n[d] / parts[d] - 1 : 1;
@@ -34,8 +32,7 @@ static void begin(int *argc, char ***argv) {
 
 static void check(int code) {
   if (code == ADJOIN_OK) return;
-  fprintf(stderr, "rank %d: %s\n", rank, adjoin_last_error());
-  MPI_Abort(MPI_COMM_WORLD, 1);
+  fprintf(stderr, "rank %d: %s\n", rank, adjoin_last_error()), MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
 /* A U-Net over the whole channel, whose outputs `scale` brings to those of the tendencies that coarse steps lack. */
@@ -57,17 +54,12 @@ static adjoin_network unet_of(adjoin_world *world, adjoin_blocks *blocks, const 
 }
 
 static double *at(double *v, const int *b, int i, int j, int k) { return v + ((int64_t)i * (b[1] + 2) + j) * (b[2] + 2) + k; }
-#define FOR_CELLS(b)               \
-  for (int i = 1; i <= b[0]; ++i)  \
-    for (int j = 1; j <= b[1]; ++j) \
-      for (int k = 1; k <= b[2]; ++k)
+#define FOR_CELLS(b) for (int i = 1; i <= b[0]; ++i) for (int j = 1; j <= b[1]; ++j) for (int k = 1; k <= b[2]; ++k)
 
 /* A block without its ghost cells. */
 static adjoin_array array_of(double *v) {
-  adjoin_array array = {.struct_size = sizeof array, .data = at(v, m, 1, 1, 1), .type = ADJOIN_FLOAT64, .dims = 3, .channel_dim = -1, .batch_dim = -1};
-  for (int d = 0; d < 3; ++d) array.sizes[d] = m[d];
-  array.strides[0] = (m[1] + 2) * (m[2] + 2), array.strides[1] = m[2] + 2, array.strides[2] = 1;
-  return array;
+  return (adjoin_array){.struct_size = sizeof(adjoin_array), .data = at(v, m, 1, 1, 1), .type = ADJOIN_FLOAT64, .dims = 3, .channel_dim = -1,
+                        .batch_dim = -1, .sizes = {m[0], m[1], m[2]}, .strides = {(m[1] + 2) * (m[2] + 2), m[2] + 2, 1}};
 }
 
 static void exchange_ghosts(double *v, const int *b) {
@@ -123,7 +115,7 @@ static void begin_with_waves(double *fine, int number) {
   const int b[3] = {2 * m[0], 2 * m[1], 2 * m[2]};
   double r[12];
   srand(7919 * number + 1);
-  for (int w = 0; w < 12; ++w) r[w] = rand() / (RAND_MAX + 1.0);
+  for (double *w = r; w < r + 12; ++w) *w = rand() / (RAND_MAX + 1.0);
   FOR_CELLS(b) {
     const double z = (i + 2 * start[0] - 0.5) / (2 * n[0]), y = (j + 2 * start[1] - 0.5) / (2 * n[1]), x = (k - 0.5) / (2 * n[2]);
     double sum = 0;
@@ -143,8 +135,7 @@ static double distance(double *a, double *b) {
 /* Closes a coarse run of 100 steps from waves that the network has not seen. */
 static void use(adjoin_network network) {
   static double fine[FINE], u[CELLS], plain[CELLS], y[CELLS], mean[CELLS];
-  begin_with_waves(fine, 0);
-  advance_fine(fine, u, 0);
+  begin_with_waves(fine, 0), advance_fine(fine, u, 0);
   memcpy(plain, u, sizeof u);
   adjoin_array in = array_of(u), out = array_of(y);
   for (int step = 0; step < 100; ++step) {

@@ -74,6 +74,11 @@ class Network(nn.Module):
             return lambda *x: sum(x[1:], x[0]), channels
         if kind == "cat":
             return lambda *x: torch.cat(x, 1), sum(inputs)
+        if kind == "linear" and "dim" in layer:
+            dim = self._dims - 1 - layer["dim"] if self._reverses else layer["dim"]
+            return _Along(2 + dim, layer["out"], layer.get("bias", True)), channels
+        if kind == "program":
+            return _program(layer["file"])
         if kind in ("conv", "linear", "up"):
             default = {"conv": 3, "linear": 1, "up": 2}[kind]
             kernel = self._per_dim(layer.get("kernel", default))
@@ -155,6 +160,45 @@ class _Up(_Weighted):
         if size is not None:  # less than a kernel more or fewer at the end
             y = F.pad(y, [number for n, m in zip(reversed(size), reversed(y.shape)) for number in (0, n - m)])
         return self.with_bias(y)
+
+
+class _Along(nn.LazyLinear):
+    """Linear along a dim of space, whose size the first input or the saved weights say."""
+
+    cls_to_become = None  # it stays one
+
+    def __init__(self, dim, out, bias):
+        super().__init__(out, bias=bias)
+        self._dim = dim
+
+    def initialize_parameters(self, x):
+        super().initialize_parameters(x.movedim(self._dim, -1))
+
+    def forward(self, x):
+        return F.linear(x.movedim(self._dim, -1), self.weight, self.bias).movedim(-1, self._dim)
+
+
+def _program(path):
+    """The module of an exported program, with the file's graph of eval mode where it has one, and the channels of what it makes."""
+    from torch.export.pt2_archive._package import load_pt2
+    programs = load_pt2(path).exported_programs
+    output = programs["model"].graph_signature.user_outputs[0]
+    channels, = (node.meta["val"].shape[1] for node in programs["model"].graph.nodes if node.name == output)
+    module = programs["model"].module()
+    evaluation = programs["eval"].module() if "eval" in programs else module
+    run = module.forward
+
+    def forward(x):
+        if module.training:
+            return run(x)
+        return torch.func.functional_call(evaluation, dict(module.named_parameters()) | dict(module.named_buffers()), (x,))
+
+    def train(mode=True):  # which modules of programs refuse
+        module.training = mode
+        return module
+
+    module.forward, module.train = forward, train
+    return module, channels
 
 
 class _Normalise(nn.Module):

@@ -9,10 +9,11 @@ import subprocess
 import tempfile
 import threading
 import unittest
+import warnings
 from pathlib import Path
 
 import numpy as np
-from library import (COLUMNS_FIRST, COMMUNICATION, INVALID, IO, LIBRARY, ROWS_FIRST, UNSUPPORTED, Array, Failure, Network, Options, arrays,
+from library import (COLUMNS_FIRST, COMMUNICATION, INVALID, IO, LIBRARY, NO_MEMORY, ROWS_FIRST, UNSUPPORTED, Array, Failure, Network, Options, arrays,
                      Samples, backward, blocks_of, check, described, loss, points_of, run_threads)
 
 UNET = {"inputs": 2, "padding": ["periodic", "periodic", ["replicate", 0.5]], "layers": [
@@ -46,14 +47,16 @@ def blocks_of_all(shape, parts, ranks, draw):
     return found
 
 
-def random_network(draw, dims):
+def random_network(draw, shape):
     """Its layers keep the size, or halve and restore it."""
+    dims, along = len(shape), draw.randrange(len(shape))
     pad = lambda: draw.choice(["zeros", "periodic", "replicate", "reflect", ["zeros", "replicate"], [1.5, "reflect"], [0.5, -1]])
     layers = [{"type": "conv", "out": 4, "kernel": draw.choice([1, 3, 3, 5])}]
     for _ in range(draw.randrange(1, 4)):
         layers.append(draw.choice([
             "relu", "gelu", "softplus", {"type": "conv", "out": 4, "groups": 2}, {"type": "conv", "out": 4, "dilation": 2},
-            {"type": "batchnorm"}, {"type": "groupnorm", "groups": 2}, {"type": "dropout", "p": 0.3}, {"type": "instancenorm"}]))
+            {"type": "batchnorm"}, {"type": "groupnorm", "groups": 2}, {"type": "dropout", "p": 0.3}, {"type": "instancenorm"},
+            {"type": "linear", "dim": along, "out": shape[along]}]))
     layers[-1] = layers[-1] if isinstance(layers[-1], dict) else {"type": layers[-1]}
     layers[-1]["name"] = "last"
     if draw.random() < 0.6:
@@ -137,12 +140,32 @@ class OneNetwork(unittest.TestCase):
                 parts[draw.randrange(dims)] = 1
             optimizer = draw.choice([{"rule": "sgd", "rate": 0.05, "clip": 0.5}, {"rate": 0.01, "decay": 0.1, "warmup": 2}])
             with self.subTest(seed=seed):
-                self.expect_same(shape, parts, int(np.prod(parts)) + draw.choice([0, 0, 1]), random_network(draw, dims), optimizer, draw,
+                self.expect_same(shape, parts, int(np.prod(parts)) + draw.choice([0, 0, 1]), random_network(draw, shape), optimizer, draw,
                                  loss_kind=draw.choice(["mse", "mae", "huber"]), steps=20 if seed in (0, 3, 7) else 3)
 
     def test_is_one_ranks_where_blocks_have_one_cell_and_kernels_are_wider(self):
         description = {"inputs": 2, "layers": [{"type": "conv", "out": 3, "kernel": 5}, "tanh", {"type": "conv", "out": 2, "padding": "periodic", "kernel": 3}]}
         self.expect_same((6, 2), (6, 1), 7, description, {"rule": "sgd"}, random.Random(3))
+
+    def test_is_one_ranks_along_a_whole_dim(self):
+        along = lambda dim, out: {"type": "linear", "dim": dim, "out": out}
+        draw = random.Random(5)
+        for shape, parts, ranks, order, optimizer in (((6, 5), (3, 1), 3, ROWS_FIRST, {"rule": "sgd", "rate": 0.05}), ((5, 4, 6), (2, 1, 2), 5, COLUMNS_FIRST, {}),
+                                                      ((3,), (2,), 2, ROWS_FIRST, {"rate": 0.01})):
+            layers = [{"type": "conv", "out": 3}, along(0, 2 * shape[0]), "tanh", along(len(shape) - 1, 3), along(0, shape[0]), along(len(shape) - 1, shape[-1]),
+                      {"type": "linear", "out": 2}]
+            self.expect_same(shape, parts, ranks, {"inputs": 2, "layers": layers}, optimizer, draw, order=order)
+
+        def apply(world, own, end):
+            network = Network(blocks_of(world, (2, 5), (0, own.start), (2, own.stop - own.start)), {"inputs": 1, "layers": [along(1, 8)]})
+            y = np.zeros((2, end))
+            network.infer([x[:, own]], [y])
+            return y
+
+        x = np.random.default_rng(1).normal(size=(2, 5))
+        one, = run_threads(1, lambda world, _: apply(world, slice(0, 5), 8))
+        two = run_threads(2, lambda world, rank: apply(world, (slice(0, 2), slice(2, 5))[rank], 4))  # 2 of 5 begin at ceil(2 * 8 / 5)
+        self.expect_close(np.concatenate(two, 1), one, 1e-12, "scaled blocks")
 
     def test_is_pytorchs_network(self):
         import torch
@@ -181,13 +204,79 @@ class OneNetwork(unittest.TestCase):
             for seed in range(12):
                 draw, path = random.Random(100 + seed), Path(folder) / f"{seed}.safetensors"
                 dims, order = draw.randrange(1, 4), draw.choice([ROWS_FIRST, COLUMNS_FIRST])
-                shape, description = tuple(draw.randrange(5, 9) for _ in range(dims)), random_network(draw, dims)
+                shape = tuple(draw.randrange(5, 9) for _ in range(dims))
+                description, along = random_network(draw, shape), draw.randrange(dims)
+                description["layers"].insert(draw.choice([0, 1]), {"type": "linear", "dim": along, "out": shape[along]})
                 description["layers"].append({"type": "normalise", "mean": [1, 2], "deviation": 3, "inverse": True})
                 (x, y), = run_threads(1, lambda world, _: apply(world, description, shape, order, path))
                 module = insitu.network(description, dims=dims, order=("rows", "columns")[order], dtype=torch.float64).load(path).eval()
                 turn = (lambda a: a.transpose(0, *range(dims, 0, -1))) if order == COLUMNS_FIRST else (lambda a: a)
                 found = module(torch.from_numpy(np.ascontiguousarray(turn(x)))[None]).detach()[0].numpy()
                 self.expect_close(found, turn(y), 1e-12, f"{description} of {shape}")
+
+    def test_runs_programs_of_pytorch_on_blocks(self):
+        import torch
+        from torch import nn
+
+        class Closure(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first, self.norm, self.drop = nn.Conv2d(4, 6, 3, padding=1), nn.BatchNorm2d(6), nn.Dropout(0.2)
+                self.inner, self.up, self.last = nn.Conv2d(6, 6, 3, padding=1), nn.ConvTranspose2d(6, 4, 2, 2), nn.Conv2d(10, 3, 3, padding=1)
+
+            def forward(self, x):
+                fine = nn.functional.gelu(self.norm(self.first(x)))
+                coarse = torch.tanh(self.inner(nn.functional.avg_pool2d(self.drop(fine), 2)))
+                return self.last(torch.cat([self.up(coarse), fine], 1))
+
+        python = Path(__file__).resolve().parents[2] / "python" / "adjoin"
+        torch.manual_seed(1)
+        with tempfile.TemporaryDirectory() as folder:
+            path, saved = str(Path(folder) / "closure.pt2"), Path(folder) / "saved.safetensors"
+            any_size = str(Path(folder) / "any_size.pt2")
+            with warnings.catch_warnings(action="ignore"):
+                export, dynamic = imported(python / "program.py").export_program, torch.export.Dim.DYNAMIC
+                export(Closure(), torch.ones(1, 4, 8, 6), path, check=False, dynamic_shapes=({},))
+                export(nn.Conv2d(2, 2, 3, padding=1), torch.ones(2, 2, 5, 5), any_size, check=False, dynamic_shapes=({0: dynamic, 2: dynamic, 3: dynamic},))
+            description = {"inputs": 2, "padding": "periodic", "layers": [
+                {"type": "program", "file": any_size}, {"type": "conv", "out": 4}, {"name": "net", "type": "program", "file": path}, {"type": "conv", "out": 2}]}
+            for parts, ranks, optimizer in (((2, 1), 2, {"rule": "sgd", "rate": 0.05}), ((2, 2), 5, {"rate": 0.01, "clip": 1})):
+                self.expect_same((8, 6), parts, ranks, description, optimizer, random.Random(ranks))
+
+            def restart(world, rank, ranks, load, save):
+                own = slice(8 // ranks * rank, 8 // ranks * (rank + 1))
+                network = Network(blocks_of(world, (8, 6), (own.start, 0), (8 // ranks, 6)), description, optimizer={})
+                if load:
+                    network.load(saved)
+                x, y = fields[:, own].copy(), np.zeros_like(fields[:, own])
+                handle = network.forward([described(x, 0)])
+                value = loss(handle, [described(y, 0)])
+                backward(handle)
+                if save:
+                    network.step()
+                    network.save(saved)
+                network.infer([described(x, 0)], [described(y, 0)])
+                return value, y
+
+            fields = np.random.default_rng(1).normal(size=(2, 8, 6))
+            after = np.concatenate([y for _, y in run_threads(2, lambda world, rank: restart(world, rank, 2, False, True))], 1)
+            module = imported(python / "insitu.py").network(description, dims=2, dtype=torch.float64).load(saved).eval()
+            self.expect_close(module(torch.from_numpy(fields)[None]).detach()[0].numpy(), after, 1e-12, "the module in Python")
+            one, four = (run_threads(ranks, lambda world, rank: restart(world, rank, ranks, True, False))[0][0] for ranks in (1, 4))
+            self.assertAlmostEqual(one, four, delta=1e-12)
+
+            def refuse(world, rank):
+                blocks = blocks_of(world, (8, 6), (4 * rank, 0), (4, 6))
+                told = []
+                for file, channels in ((path, 5), (__file__, 4), (os.path.relpath(path, "." if rank == 0 else ".."), 4)):
+                    layers = [{"type": "conv", "out": channels}, {"name": "net", "type": "program", "file": file}]
+                    told.append(str(Misuse().failure(lambda: Network(blocks, {"inputs": 2, "layers": layers}))))
+                return told
+
+            first, second = run_threads(2, refuse)
+            self.assertEqual(first, second)
+            self.assertTrue(first[0].startswith("layer 'net': expected a program of [1, 5, 8, 6], got one of Float [1, 4, 8, 6]"), first)
+            self.assertTrue(first[1].startswith(f"layer 'net': rank 0: {__file__}"), first)
 
     def test_takes_slices_of_any_type_batches_and_many_arrays(self):
         def apply(world, rank):
@@ -416,7 +505,8 @@ class OneNetwork(unittest.TestCase):
 
     def test_trains_one_network_with_the_members_of_an_ensemble(self):
         x, target = (np.random.default_rng(seed).normal(size=(2, 6, 4)) for seed in (1, 2))
-        description = {"inputs": 1, "layers": [{"type": "conv", "out": 3, "padding": "periodic"}, {"type": "batchnorm"}, "gelu", {"type": "conv", "out": 1}]}
+        description = {"inputs": 1, "layers": [{"type": "conv", "out": 3, "padding": "periodic"}, {"type": "batchnorm"}, "gelu",
+                                               {"type": "linear", "dim": 0, "out": 6}, {"type": "conv", "out": 1}]}
 
         def train_on(world, rank, members):
             own = (slice(None) if members == 1 else slice(rank // 2, rank // 2 + 1), slice(0, 6) if members == 1 else slice(4 * (rank % 2), 4 + 2 * (rank % 2)))
@@ -574,7 +664,9 @@ class Misuse(unittest.TestCase):
 
     def test_of_descriptions_names_layer_and_key(self):
         conv = {"type": "conv", "out": 1}
-        cases = [({"program": "net.pt2"}, 'network: "program": exported programs do not run on blocks: give their "layers"'),
+        cases = [({"inputs": 1, "layers": [{"type": "program", "file": "/nowhere.pt2"}]}, "layer '0': rank 0: /nowhere.pt2"),
+                 ({"inputs": 1, "layers": [{"type": "linear", "dim": 2, "out": 1}]}, "layer '0': \"dim\": expected a dim of a domain with neighbours, from 0 to 1, got 2"),
+                 ({"inputs": 1, "layers": [{"type": "linear", "dim": 1, "out": 0}]}, "layer '0': \"out\": expected a whole number of at least 1, got 0"),
                  ("[]", "network: expected an object {…}"), ("{", "network: is no JSON"), ('{"inputs": 1}', 'network: "layers": expected a list'),
                  ({"inputs": 0, "layers": [conv]}, 'network: "inputs": expected a whole number of at least 1, got 0'),
                  ({"inputs": 1, "layers": [conv], "colour": 1}, 'network: "colour" is not known here'),
@@ -599,6 +691,16 @@ class Misuse(unittest.TestCase):
                 self.assertTrue(str(error).startswith(text), f"{error} instead of {text}")
 
         run_threads(1, describe)
+
+    @unittest.skipIf("asan" in os.environ.get("LD_PRELOAD", ""), "AddressSanitizer ends a program that asks for so much")
+    def test_of_memory_is_an_error(self):
+        def ask_for_more_than_there_is(world, rank):
+            blocks, x = blocks_of(world, (2**16,), (2**15 * rank,), (2**15,)), np.ones(2**15)
+            error = self.failure(lambda: Network(blocks, {"inputs": 1, "layers": [{"type": "linear", "dim": 0, "out": 2**31}]}))
+            Network(blocks, {"inputs": 1, "layers": ["relu"]}).infer([x], [x])
+            return error.code, error.rank, "allocate memory" in str(error)
+
+        self.assertEqual(run_threads(2, ask_for_more_than_there_is), [(NO_MEMORY, 0, True)] * 2)
 
     def test_of_order_is_an_error(self):
         def misorder(world, _):
@@ -662,7 +764,8 @@ class Misuse(unittest.TestCase):
         known = {"world": world, "blocks": blocks, "network": network, "samples": samples.handle, "pass": live}
         others = [*known.values(), freed, c.c_uint64(), c.c_uint64(12345), c.c_uint64(2**63 + 7)]
         texts = [good, b"", b"{", b"[]", b'{"inputs": 1}', b'{"inputs": "x", "layers": []}', b"\xff", None,
-                 b'{"inputs": 1, "layers": [{"type": "conv", "out": 1, "kernel": 1e9}]}', b'{"rule": "adamw"}', b'{"rule": 3}', b'{"rate": -1}']
+                 b'{"inputs": 1, "layers": [{"type": "conv", "out": 1, "kernel": 1e9}]}', b'{"inputs": 1, "layers": [{"type": "program", "file": "/"}]}',
+                 b'{"inputs": 1, "layers": [{"type": "linear", "dim": 0, "out": 3}]}', b'{"rule": "adamw"}', b'{"rule": 3}', b'{"rate": -1}']
         for _ in range(calls):
             of = lambda kind: c.c_uint64((known[kind] if draw.random() < 0.7 else draw.choice(others)).value)
             pick = lambda *choices: draw.choice(choices)
@@ -761,7 +864,7 @@ class Library(unittest.TestCase):
         listed = (Path(__file__).resolve().parents[2] / "adjoin" / "c" / "symbols.txt").read_text().split()
         shown = subprocess.run(["nm", "-D", "--defined-only", path], check=True, capture_output=True, text=True).stdout
         names = sorted(line.split()[-1].split("@")[0] for line in shown.splitlines() if " A " not in line)
-        self.assertEqual(names, sorted(listed))
+        self.assertEqual(names, sorted([*listed, "FLAGS_minloglevel"]))  # which LibTorch and sentencepiece would share otherwise
         dynamic = subprocess.run(["readelf", "-d", path], check=True, capture_output=True, text=True).stdout
         self.assertRegex(dynamic, r"SONAME.*libadjoin_c\.so\.\d+")
 

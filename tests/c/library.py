@@ -15,7 +15,7 @@ LIBRARY.adjoin_samples_create.argtypes = [c.c_uint64, c.c_int64, c.c_uint64, c.c
 LIBRARY.adjoin_samples_draw.argtypes = [c.c_uint64, c.c_int64, c.c_char_p, c.c_double, c.c_void_p, c.c_void_p]
 LIBRARY.adjoin_network_create.argtypes = [c.c_uint64, c.c_char_p, c.c_int32, c.c_uint64, c.c_void_p]
 ROWS_FIRST, COLUMNS_FIRST = 0, 1
-INVALID, COMMUNICATION, IO, UNSUPPORTED = 1, 2, 3, 6
+INVALID, COMMUNICATION, IO, NO_MEMORY, UNSUPPORTED = 1, 2, 3, 4, 6
 
 
 class Array(c.Structure):

@@ -78,6 +78,11 @@ static double train(adjoin_world world, int ranks, int type, int stays) {
   for (int i = 0; i < 42; ++i) u[i] = (i * 37 % 11) / 5.0 - 1, target[i] = (i * 17 % 7) / 3.0 - 1;
   const adjoin_array in = field(u + 6 * starts[0], sizes[0], 6), out = field(target + 6 * starts[0], sizes[0], 6);
   adjoin_network network = network_of(world, starts, sizes, type, &blocks);
+#ifndef __SANITIZE_ADDRESS__ /* which ends a program that asks for so much */
+  adjoin_network huge = 0;
+  const char *json = "{\"inputs\": 1, \"layers\": [{\"type\": \"conv\", \"out\": 1024, \"kernel\": 1048576}]}"; /* more than any machine has */
+  expect(adjoin_network_create(blocks, json, type, 3, &huge) == ADJOIN_NO_MEMORY && huge == 0, "a lack of memory to be an error");
+#endif
   for (int step = 0; step < 10; ++step) {
     expect(adjoin_forward(network, 1, &in, 0, NULL, 0, &pass) == ADJOIN_OK, "a pass");
     expect(adjoin_loss(pass, "mse", 0, 1, &out, NULL, &value) == ADJOIN_OK, "a loss");
