@@ -1,14 +1,8 @@
 #include "adjoin/plan/step_plan.hpp"
 
-#include <ATen/ops/from_blob.h>
-#include <c10/core/Allocator.h>
-#include <c10/util/accumulate.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <memory>
-#include <new>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -18,12 +12,12 @@
 
 #include "adjoin/base/hash.hpp"
 #include "adjoin/base/text.hpp"
-#include "adjoin/movement/peak_memory.hpp"
-#include "adjoin/parallel/bucket_sum.hpp"
 #include "adjoin/parallel/weight_shards.hpp"
 #include "adjoin/partition/layout.hpp"
 #include "adjoin/plan/measured_segments.hpp"
 #include "adjoin/plan/memory_walk.hpp"
+#include "adjoin/plan/optimizer_needs.hpp"
+#include "adjoin/plan/planned_run.hpp"
 #include "adjoin/plan/segment_needs.hpp"
 #include "adjoin/store/piece_runs.hpp"
 #include "adjoin/task/grid_sizes.hpp"
@@ -42,177 +36,6 @@ namespace {
 
 // The most ranks with equal weights whose optimizers are run.
 constexpr size_t kMostRun = 16;
-
-/// The micro-batches of a step, for the ranks at each coordinate of dp and cp.
-class MicroBatches {
- public:
-  struct OfRank {
-    std::optional<Lanes> lanes;
-    std::vector<OrderedBatch> batches;
-
-    const HeldLanes* held() const { return lanes ? &lanes->held() : nullptr; }
-  };
-  MicroBatches(const Configuration& c, const Task& task, std::span<const int64_t> samples)
-      : configuration_(c), task_(task), samples_(samples) {}
-
-  const OfRank& of(const Grid& grid) {
-    const auto [found, is_new] = known_.try_emplace({batch_ranks(grid).rank(), grid.axis("cp").rank()});
-    auto& [lanes, batches] = found->second;
-    if (!is_new) return found->second;
-    lanes = lanes_of(configuration_, grid);
-    for (int i = 0; i < parts_of_step(configuration_); ++i)
-      batches.push_back(batch_of_step(configuration_, task_, samples_, i, {.training = true, .loss_share = 1},
-                                      weight_type(configuration_.precision), grid, lanes));
-    return found->second;
-  }
-
- private:
-  const Configuration& configuration_;
-  const Task& task_;
-  std::span<const int64_t> samples_;
-  std::map<std::pair<int, int>, OfRank> known_;
-};
-
-/// One block of zeros for all parameters of a rank and their gradients. Its pages share physical memory while nobody writes to
-/// them.
-at::Tensor shared_zeros(int64_t numbers, at::ScalarType type) {
-  void* memory = std::calloc(static_cast<size_t>(std::max<int64_t>(1, numbers)), c10::elementSize(type));
-  if (memory == nullptr) throw std::bad_alloc();
-  return at::from_blob(memory, {numbers}, std::free, at::TensorOptions(type));
-}
-
-/// A part of these zeros that counts as a tensor with memory of its own.
-at::Tensor as_allocated(const at::Tensor& zeros, at::IntArrayRef shape) {
-  const auto report = [](int64_t bytes) {
-    c10::reportMemoryUsageToProfiler(nullptr, bytes, 0, 0, at::Device(at::kCPU));
-  };
-  const int64_t bytes = c10::multiply_integers(shape) * static_cast<int64_t>(zeros.element_size());
-  report(bytes);
-  return at::from_blob(
-      zeros.mutable_data_ptr(), shape, [zeros, report, bytes](void*) { report(-bytes); }, zeros.options());
-}
-
-struct OptimizerNeeds {
-  int64_t moments = 0;  ///< bytes
-  int64_t highest = 0;  ///< the most bytes during an update, gradients and moments included
-  int64_t updated = 0;  ///< elements
-  double solved = 0;    ///< as RankPlan::solved_matrices
-  std::vector<PlannedCall> calls;
-};
-
-/// What the plans of all ranks are made from.
-struct PlannedRun {
-  const Configuration& configuration;
-  const Task& task;
-  int64_t hosts;
-  Stages stages;
-  pipeline::Timeline timeline = expected_timeline(stages);
-
-  /// When a stage uses a micro-batch's message from another stage, to go forward or back.
-  double taken_at(int stage, bool forward, int micro_batch) const {
-    const auto rank = static_cast<size_t>(stages.pp_of(stage));
-    const auto& actions = stages.schedule.actions[rank];
-    const auto found = std::ranges::find_if(actions, [&](const pipeline::Action& action) {
-      return action.stage == stage && action.micro_batch == micro_batch && action.kind != pipeline::Kind::weight &&
-             (action.kind == pipeline::Kind::forward) == forward;
-    });
-    return timeline.begins[rank][static_cast<size_t>(found - actions.begin())];
-  }
-};
-
-/// In which ways the stages at a coordinate along pp use a weight. One that several segments share is looked up in the first alone.
-std::set<WeightUse> uses_at(const Stages& stages, int pp, const std::string& parameter) {
-  std::set<WeightUse> uses;
-  for (const int stage : stages.stages_at(pp))
-    for (size_t i = stages.first_of(stage); i < stages.ends[static_cast<size_t>(stage)]; ++i)
-      for (const models::ModuleRecipe& part : stages.segments[i].parts)
-        if (parameter.starts_with(part.beginning() + "."))
-          uses.insert(i == 0 ? WeightUse::look_up : WeightUse::product);
-  return uses;
-}
-
-bool is_of_experts(const PlannedRun& run, const nn::Parameter& parameter) {
-  return run.configuration.ep > 1 && std::ranges::count(parameter.layout.axes(Kind::copied), "ep") == 0;
-}
-
-/// Adds zeros to the lanes of a parameter, as backwards of a step's micro-batches add gradients.
-void add_zeros(const PlannedRun& run, int pp, const nn::Parameter& parameter, std::span<const OrderedBatch> batches,
-               LaneGradients& gradients) {
-  for (const WeightUse use : uses_at(run.stages, pp, parameter.name))
-    for (const OrderedBatch& batch : batches) {
-      FixedOrder order = *batch.order;
-      if (is_of_experts(run, parameter)) order.source = 0;
-      gradients.add(order, parameter.tensor, use, order.tokens, [](const at::Tensor&, std::span<const Range>) {});
-    }
-}
-
-/// The needs of an optimizer, found with a rule that changes nothing. `whole`: the same parameters as no rank shards them.
-OptimizerNeeds needs_of_optimizer(const PlannedRun& run, const SilentRank& rank, std::vector<nn::Parameter> parameters,
-                                  const std::vector<nn::Parameter>& whole, const MicroBatches::OfRank& of_rank) {
-  if (parameters.empty()) return {};
-  const Configuration& c = run.configuration;
-  const int pp = rank.grid.coordinate("pp");
-  const PeakMemory memory;
-  const auto keeps_shard = keeps_shard_of_gradient(c, run.stages.segments);
-  int64_t largest = 0;
-  for (const nn::Parameter& parameter : whole) largest = std::max(largest, parameter.tensor.numel());
-  const at::Tensor zeros = shared_zeros(largest, weight_type(c.precision));
-  std::optional<HeldLanes> lanes;
-  if (of_rank.lanes) lanes = of_rank.lanes->held();
-  if (lanes)
-    lanes->gradients = std::make_shared<LaneGradients>(
-        [zeros](const at::Tensor& parameter) { return as_allocated(zeros, parameter.sizes()); });
-  std::vector<nn::Parameter> in_lanes, used_twice;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    nn::Parameter& parameter = parameters[i];
-    if (parameter.is_buffer || !parameter.tensor.requires_grad()) continue;
-    const auto shape = parameter.tensor.sizes().vec();
-    const auto stand_in = [&](const at::Tensor& tensor) {
-      return zeros.narrow(0, 0, tensor.numel()).view(tensor.sizes()).detach().requires_grad_(true);
-    };
-    parameter.tensor = stand_in(parameter.tensor);
-    const bool is_shard = nn::ranks_of_copies(parameter) != nn::ranks_of_copies(whole[i]);
-    if (lanes && !is_shard)
-      in_lanes.push_back(parameter);
-    else if (!keeps_shard(parameter))
-      parameter.tensor.mutable_grad() = as_allocated(zeros, shape);
-    if (lanes && is_shard && uses_at(run.stages, pp, parameter.name).size() == 2) {
-      used_twice.push_back(whole[i]);
-      used_twice.back().tensor = stand_in(whole[i].tensor);
-    }
-  }
-  parallel::Rule rule = rule_of(c);
-  int64_t updated = 0;
-  rule.update = [&](const parallel::FlatPiece& piece, const parallel::UpdateStep&) { updated += piece.value.numel(); };
-  double solved = 0;
-  // The rule refuses a model without matrices, which these parameters of one rank's stages may be.
-  if (std::ranges::all_of(parameters, [](const nn::Parameter& p) { return p.matrices.empty(); }))
-    rule.of_matrices.reset();
-  if (auto& of_matrices = rule.of_matrices) {
-    of_matrices->update = rule.update;
-    of_matrices->prepare = [](const parallel::FlatPiece&) {};
-    of_matrices->solve = [&solved, cost = of_matrices->cost](const at::Tensor& matrix, const at::Tensor&) {
-      solved += cost(matrix.size(0), matrix.size(1));
-    };
-  }
-  const Communicator world = parameters.front().grid.world();
-  parallel::Optimizer optimizer(std::move(parameters), std::move(rule),
-                                {.compares_copies = false,
-                                 .zero = zero_of_updates(c),
-                                 .sums_in_backward = sums_in_backward(c, run.stages.segments),
-                                 .lanes = lanes,
-                                 .workers = world});
-  for (const nn::Parameter& parameter : in_lanes) add_zeros(run, pp, parameter, of_rank.batches, *lanes->gradients);
-  rank.calls->calls.clear();
-  for (const nn::Parameter& parameter : used_twice) {  // which WeightShards sums after the last backward
-    using parallel::BucketSum;
-    BucketSum sum({parameter}, parallel::Bucket({parameter}, {0}), BucketSum::When::asked, lanes);
-    add_zeros(run, pp, parameter, of_rank.batches, *lanes->gradients);
-    sum.take();
-  }
-  optimizer.step(0);
-  return {optimizer.moment_bytes(), memory.peak_bytes(), updated, solved, std::exchange(rank.calls->calls, {})};
-}
 
 /// The bytes of a gradient after each micro-batch, of which a step keeps `kept` bytes without lanes: with lanes whole sums until the
 /// last backward, which adds them up over the ranks if the weight is used once.

@@ -33,7 +33,7 @@ LEFT_OUT = [  # a folder or headers of it, and why users do not need them
     ("nn/sequence", "composed_tile dropped_rows dropped_tile methods ring tile tile_batch", "what attention is made of"),
     ("hugging_face", "config_values export_tokenizer rotary_positions", "parts of pretrained and export_model"),
     ("parallel", "arriving_weights cut_layers dim_choices gradient_sums looked_up sharded_pieces shared_order weight_gathers weight_parts weight_units whole_matrices", "parts of weights, distribute, automatic and optimizer"),
-    ("plan", "extrapolated_step layouts measured_segments measurements memory_walk planned_samples rounds segment_needs skipped_products step_time "
+    ("plan", "extrapolated_step layouts measured_segments measurements memory_walk optimizer_needs planned_run planned_samples rounds segment_needs skipped_products step_time "
      "workbench", "parts of plan.hpp and step_plan.hpp"),
     ("program", "archive check dataflow declared description evaluation fit numbers operators program_parts read_graph read_json recompute run weights", "how an exported program is read and run"),
     ("report", "chart failures page page_parts pictures planned_memory scale tables", "parts of a report's page"),
