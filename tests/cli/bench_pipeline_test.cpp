@@ -18,6 +18,7 @@ using test::run;
 using test::shell_quoted;
 using test::TemporaryFolder;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -48,8 +49,8 @@ TEST(BenchPipeline, runs_a_file_and_says_for_people_how_long_it_took) {
   ASSERT_EQ(run("pipeline zb-h1 --ranks 2 --microbatches 4 --csv " + csv).code, 0);
   const Outcome outcome = run("bench pipeline " + csv + kShortSleeps);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("my.csv on 2 ranks, 4 micro-batches\n"), HasSubstr("measured   0.0"),
-                                 HasSubstr("simulated  0.0"), HasSubstr("ratio      ")));
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("my.csv on 2 ranks, 4 micro-batches\n"), HasSubstr("simulated  0.0"),
+                                 ContainsRegex("measured   [0-9.]+ s\n"), HasSubstr("ratio      ")));
 }
 
 TEST(BenchPipeline, has_no_ratio_where_nothing_sleeps) {

@@ -25,6 +25,9 @@ TEST(Doctor, finds_every_operation_right_on_threads_and_under_mpirun) {
                                    HasSubstr("15 of 15 operations ok"), Not(HasSubstr("FAILED"))));
     EXPECT_THAT(outcome.out,
                 HasSubstr(ranks > 0 ? "3 over MPI on 1 host, thread level multiple\n" : "4 threads of this process\n"));
+    if (ranks > 0) {
+      EXPECT_THAT(outcome.out, HasSubstr("host memory 3 ranks share their memory\n"));
+    }
   }
 }
 
@@ -46,6 +49,8 @@ TEST(Doctor, tells_the_same_as_one_json_object) {
   EXPECT_TRUE(json::parse(threads.out).at("mpi").at("started_by").is_null());
   EXPECT_EQ(json::parse(mpi.out).at("backend"), "mpi");
   EXPECT_EQ(json::parse(mpi.out).at("mpi").at("started_by"), "mpirun");
+  EXPECT_EQ(json::parse(mpi.out).at("hosts")[0].at("ranks_sharing_memory"), 2);
+  EXPECT_TRUE(json::parse(mpi.out).at("hosts")[0].at("why_no_host_memory").is_null());
 }
 
 TEST(Doctor, refuses_ranks_that_there_cannot_be) {

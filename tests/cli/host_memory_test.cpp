@@ -34,13 +34,9 @@ TEST(HostMemory, gives_processes_the_losses_of_threads_to_the_last_bit) {
   }
 }
 
-TEST(HostMemory, is_told_of_by_the_doctor) {
-  EXPECT_THAT(run("doctor", {.ranks = 3}).out, HasSubstr("host memory 3 ranks share their memory\n"));
+TEST(HostMemory, that_is_turned_off_is_told_of_by_the_doctor) {
   EXPECT_THAT(run("doctor --host-memory off", {.ranks = 2}).out,
               HasSubstr("host memory not shared: --host-memory or ADJOIN_HOST_MEMORY turns it off\n"));
-  const nlohmann::json host = printed_json("doctor", {.ranks = 2}).at("hosts")[0];
-  EXPECT_EQ(host.at("ranks_sharing_memory"), 2);
-  EXPECT_TRUE(host.at("why_no_host_memory").is_null());
 }
 
 TEST(HostMemory, is_refused_as_any_other_word) {

@@ -33,9 +33,8 @@ inline std::string asked_of_oracle(const std::string& arguments) {
   return contents_of(printed);
 }
 
-/// Those of some names, or all, written into a folder.
-inline std::vector<PretrainedCase> write_cases(const std::filesystem::path& folder, const std::string& only = "") {
-  asked_of_oracle("write '" + folder.string() + "'" + (only.empty() ? "" : " --only " + only));
+/// Those that the oracle has written into a folder.
+inline std::vector<PretrainedCase> read_cases(const std::filesystem::path& folder) {
   std::vector<PretrainedCase> read;
   for (const auto& json : nlohmann::json::parse(contents_of(folder / "cases.json"))) {
     PretrainedCase one{json.at("name"), json.at("family"), json.at("task"), folder / json.at("folder"), {}, {}, {}};
@@ -47,10 +46,19 @@ inline std::vector<PretrainedCase> write_cases(const std::filesystem::path& fold
   return read;
 }
 
-/// All of them, written once a program.
+/// Those of some names, or all, written into a folder.
+inline std::vector<PretrainedCase> write_cases(const std::filesystem::path& folder, const std::string& only = "") {
+  asked_of_oracle("write '" + folder.string() + "'" + (only.empty() ? "" : " --only " + only));
+  return read_cases(folder);
+}
+
+/// All of them: of the folder that ADJOIN_PRETRAINED_CASES names, or written once a program.
 inline const std::vector<PretrainedCase>& pretrained_cases() {
-  static const TemporaryFolder folder;
-  static const std::vector<PretrainedCase> cases = write_cases(folder.path());
+  static const TemporaryFolder own;
+  static const std::vector<PretrainedCase> cases = [] {
+    const char* written = std::getenv("ADJOIN_PRETRAINED_CASES");
+    return written ? read_cases(written) : write_cases(own.path());
+  }();
   return cases;
 }
 

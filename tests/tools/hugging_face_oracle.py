@@ -244,6 +244,7 @@ def write(folder, only):
         if case.family == "bert":
             listed[-1] |= {"task": "classifier", "classes": case.classes or classes_of(folder / case.name / "model")}
     (folder / "cases.json").write_text(json.dumps(listed, indent=1) + "\n")
+    shutil.rmtree(folder / "variations", ignore_errors=True)
     for seed in range(0 if only else VARIATIONS * int(os.environ.get("ADJOIN_TEST_SCALE") or 1)):
         write_variation(folder / "variations" / str(seed), seed)
 
