@@ -162,7 +162,7 @@ TEST(Layouts, train_the_same_experts_whatever_lies_where) {
     one.experts.normalises_gates = model != std::string("decoder");
     one.experts.every = model == std::string("decoder") ? 1 : 2;
     one.activation = model == std::string("decoder") ? nn::Activation::swiglu : nn::Activation::gelu;
-    constexpr int64_t kSteps = 50;
+    constexpr int64_t kSteps = 20;
     const std::vector<double> expected = losses_in(one, Communicator(), kSteps);
     EXPECT_LT(expected[kSteps - 1], expected[0]) << "nothing was learned, so agreement would mean little";
     for_each_world({2, 3, 4}, [&](const Communicator& world) {
