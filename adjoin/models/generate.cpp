@@ -6,6 +6,7 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -14,6 +15,7 @@
 #include "adjoin/movement/sent_tensors.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/nn/fixed/layers.hpp"
+#include "adjoin/nn/fixed/product.hpp"
 
 namespace adjoin::models {
 namespace {
@@ -113,9 +115,12 @@ class Writer {
     const ForwardPass pass{.rows = text.past > 0 ? LocalRows(rows, 1) : LocalRows(rows.on_one_worker())};
     at::Tensor x = stages_.rank() == 0 ? ids_of(text) : rows_of_stage_before(length - text.past);
     const size_t blocks = model_->segments().size() - (is_last_stage() ? 1 : 0);
+    std::optional<nn::fixed::RowByRow> of_one_row;
+    if (text.past > 0) of_one_row.emplace();
     for (size_t i = 0; i < blocks; ++i) x = model_->run(i, x, pass, text.caches.empty() ? nullptr : &text.caches[i]);
     if (!is_last_stage()) return x;
     // Only for the last token: a pass of one row.
+    of_one_row.emplace();
     const at::Tensor scores = model_->run(blocks, x.narrow(0, x.size(0) - 1, 1), pass);
     const Communicator& group = model_->stage().axis("tp");
     const at::Tensor all =

@@ -55,27 +55,19 @@ std::vector<int64_t> totals(const std::vector<int64_t>& numbers, const std::vect
 struct LookedUp::Rows {
   at::Tensor ids, rows;
 
-  static Rows none(int64_t columns, at::ScalarType type) {
-    return {at::empty({0}, at::kLong), at::empty({0, columns}, type)};
+  /// None, of a table like this.
+  static Rows none_of(const at::Tensor& table) {
+    return {at::empty({0}, at::kLong), at::empty({0, table.size(1)}, table.options())};
   }
-  /// One list after another.
-  static Rows joined(const std::vector<Rows>& lists, int64_t columns) {
-    if (lists.size() == 1) return lists[0];
+  /// One list after another, of a table like this.
+  static Rows joined(const std::vector<Rows>& lists, const at::Tensor& table) {
+    if (lists.size() <= 1) return lists.empty() ? none_of(table) : lists[0];
     std::vector<at::Tensor> ids, rows;
     for (const Rows& list : lists) {
       ids.push_back(list.ids);
       rows.push_back(list.rows);
     }
-    return lists.empty() ? none(columns, at::kFloat) : Rows{at::cat(ids), at::cat(rows)};
-  }
-  /// So many of the rows for each list, one after another.
-  std::vector<Rows> cut(const std::vector<int64_t>& counts) const {
-    std::vector<Rows> lists;
-    for (int64_t before = 0; const int64_t count : counts) {
-      lists.push_back({ids.narrow(0, before, count), rows.narrow(0, before, count)});
-      before += count;
-    }
-    return lists;
+    return {at::cat(ids), at::cat(rows)};
   }
 
   Rows& add(const Rows& more) {
@@ -86,7 +78,7 @@ struct LookedUp::Rows {
     ids = all;
     return *this;
   }
-  /// Adds the gradients of look-ups of ids[places], some ranges of them, one after another in float32.
+  /// Adds the gradients `of` look-ups in some ranges, one after another in float32.
   void add_look_ups(const at::Tensor& of, const at::Tensor& looked_up, std::span<const Range> ranges) {
     std::vector<at::Tensor> all{ids.defined() ? ids : looked_up.narrow(0, 0, 0)};
     for (const Range& range : ranges) all.push_back(looked_up.narrow(0, range.begin, range.size()));
@@ -99,6 +91,29 @@ struct LookedUp::Rows {
   }
 };
 
+/// Lists of rows, one after another, and how many each has.
+struct LookedUp::Lists {
+  Rows all;
+  std::vector<int64_t> counts;
+
+  /// The sum of a tree's nodes, of each of which there is a list; undefined where there are none.
+  Rows sum(SumTree tree, const std::vector<std::vector<Range>>& nodes) const {
+    std::map<Range, Rows> by_node;
+    int64_t before = 0;
+    for (auto count = counts.begin(); const auto& of_rank : nodes)
+      for (const Range& node : of_rank) {
+        by_node.emplace(node, Rows{all.ids.narrow(0, before, *count), all.rows.narrow(0, before, *count)});
+        before += *count++;
+      }
+    const auto there = [&](Range node) {
+      const auto found = by_node.find(node);
+      return found == by_node.end() ? std::nullopt : std::optional(found->second);
+    };
+    const auto add = [](Rows rows, const Rows& more) { return rows.add(more); };
+    return sum_of_node<Rows>({0, tree.parts}, there, add).value_or(Rows());
+  }
+};
+
 /// What backward has left: the gradients of rows, in a FixedOrder lane by lane.
 struct LookedUp::RowGradients {
   Rows all;
@@ -107,11 +122,9 @@ struct LookedUp::RowGradients {
   static Rows sum(Rows rows, const Rows& more) { return rows.add(more); }
   void add_lanes(const FixedOrder& order, const at::Tensor& of, const at::Tensor& looked_up) {
     if (!lanes) lanes.emplace(SumTree{order.numbers.all_lanes()});
+    const auto none = [] { return Rows(); };
     order.for_each_lane(of.size(0), [&](int64_t row, int64_t lane, std::span<const Range> ranges) {
-      lanes
-          ->of(
-              row, lane, [] { return Rows(); }, sum)
-          .add_look_ups(of, looked_up, ranges);
+      lanes->of(row, lane, none, sum).add_look_ups(of, looked_up, ranges);
     });
   }
 };
@@ -243,30 +256,28 @@ at::Tensor LookedUp::exchanged(const at::Tensor& rows, const std::vector<int64_t
 }
 
 /// The lists of all ranks, one rank's after another's.
-std::vector<LookedUp::Rows> LookedUp::gathered(const std::vector<Rows>& lists,
-                                               const std::vector<int64_t>& of_ranks) const {
+LookedUp::Lists LookedUp::gathered(const std::vector<Rows>& lists, const std::vector<int64_t>& of_ranks) const {
   std::vector<int64_t> mine, all(static_cast<size_t>(std::reduce(of_ranks.begin(), of_ranks.end())));
   for (const Rows& list : lists) mine.push_back(list.ids.numel());
   copies_.all_gather(const_buffer(mine), buffer(all), of_ranks);
   const std::vector<int64_t> counts = totals(all, of_ranks);
   std::vector<int64_t> elements;
   for (const int64_t of_rank : counts) elements.push_back(of_rank * shard_.size(1));
-  const Rows sent = Rows::joined(lists, shard_.size(1));
+  const Rows sent = Rows::joined(lists, shard_);
   const int64_t count = std::reduce(counts.begin(), counts.end());
   const at::Tensor ids = at::empty({count}, sent.ids.options()),
                    rows = at::empty({count, shard_.size(1)}, sent.rows.options());
   copies_.all_gather(buffer(sent.ids), buffer(ids), counts);
   copies_.all_gather(buffer(sent.rows), buffer(rows), elements);
-  return Rows{ids, rows}.cut(all);
+  return {{ids, rows}, std::move(all)};
 }
 
 /// What all ranks have of this rank's shard, of each list, one rank's after another's; the ids within the shard.
-std::vector<LookedUp::Rows> LookedUp::sent_to_owners(const std::vector<Rows>& lists,
-                                                     const std::vector<int64_t>& of_ranks) const {
+LookedUp::Lists LookedUp::sent_to_owners(const std::vector<Rows>& lists, const std::vector<int64_t>& of_ranks) const {
   std::vector<at::Tensor> ids;
   for (const Rows& list : lists) ids.push_back(list.ids);
-  const Asked asked = asked_of_owners(ids, of_ranks);
-  std::vector<Rows> parts;
+  Asked asked = asked_of_owners(ids, of_ranks);
+  std::vector<Rows> parts;  // by owner and list
   std::vector<int64_t> before(lists.size(), 0);
   for (size_t i = 0; i < asked.in_my_lists.size(); ++i) {
     const size_t list = i % lists.size();
@@ -274,8 +285,8 @@ std::vector<LookedUp::Rows> LookedUp::sent_to_owners(const std::vector<Rows>& li
     parts.push_back(
         {ids[list].narrow(0, first, asked.in_my_lists[i]), lists[list].rows.narrow(0, first, asked.in_my_lists[i])});
   }
-  const at::Tensor rows = Rows::joined(lists.size() == 1 ? lists : parts, shard_.size(1)).rows;
-  return Rows{asked.ids, exchanged(rows, asked.of_owners, asked.of_me)}.cut(asked.in_lists);
+  const at::Tensor rows = Rows::joined(lists.size() == 1 ? lists : parts, shard_).rows;
+  return {{asked.ids, exchanged(rows, asked.of_owners, asked.of_me)}, std::move(asked.in_lists)};
 }
 
 at::Tensor LookedUp::rows(const at::Tensor& ids) const {
@@ -296,8 +307,8 @@ at::Tensor LookedUp::sum_gradients(double scale, std::optional<at::ScalarType> w
   const bool is_cast = copies_.size() > 1 && wire && (type == at::kFloat || type == at::kDouble);
   const at::ScalarType sent = is_cast ? *wire : type;
   RowGradients mine = std::exchange(*gradients_, {});
-  std::vector<std::vector<Range>> nodes(static_cast<size_t>(copies_.size()),
-                                        {{}});  // of each rank; without lanes one list
+  // Of each rank: without lanes one list, whatever it is called.
+  std::vector<std::vector<Range>> nodes(static_cast<size_t>(copies_.size()), {Range()});
   std::vector<Rows> lists{mine.all};
   if (lanes_) {
     nodes = lanes_->of_copies(nn::ranks_of_copies(table_), /*is_of_experts=*/false);
@@ -307,28 +318,20 @@ at::Tensor LookedUp::sum_gradients(double scale, std::optional<at::ScalarType> w
       lists.push_back(mine.lanes ? mine.lanes->take(node, RowGradients::sum).value_or(Rows()) : Rows());
   }
   for (Rows& list : lists) {
-    if (!list.ids.defined()) list = Rows::none(shard_.size(1), lanes_ ? at::kFloat : type);
+    if (!list.ids.defined()) list = Rows::none_of(shard_);
     if (scale != 1) list.rows.mul_(scale);
     if (copies_.size() > 1) list.rows = list.rows.to(sent);
   }
   std::vector<int64_t> of_ranks;
   for (const auto& of_rank : nodes) of_ranks.push_back(std::ssize(of_rank));
-  if (copies_.size() > 1) lists = has_all_rows_ ? gathered(lists, of_ranks) : sent_to_owners(lists, of_ranks);
-  if (lanes_) {
-    std::map<Range, Rows> all;
-    for (auto list = lists.begin(); const auto& of_rank : nodes)
-      for (const Range& node : of_rank) all.emplace(node, std::move(*list++));
-    const auto there = [&](Range node) {
-      const auto found = all.find(node);
-      return found == all.end() ? std::nullopt : std::optional(found->second);
-    };
-    std::optional<Rows> total = sum_of_node<Rows>({0, lanes_->tree.parts}, there, RowGradients::sum);
-    lists.clear();
-    if (total) lists.push_back(*std::move(total));
-  }
+  Lists all{Rows::joined(lists, shard_), {}};
+  for (const Rows& list : lists) all.counts.push_back(list.ids.numel());
+  if (copies_.size() > 1) all = has_all_rows_ ? gathered(lists, of_ranks) : sent_to_owners(lists, of_ranks);
+  if (lanes_) all.all = all.sum(lanes_->tree, nodes);
   // 16-bit numbers are added in float32 and rounded once, as by a collective.
   const at::ScalarType added = sent == at::kDouble ? at::kDouble : at::kFloat;
-  const auto [ids, rows] = Rows::joined(lists, shard_.size(1));
+  const auto& [ids, rows] = all.all;
+  if (!ids.defined()) return at::zeros(shard_.sizes(), shard_.options());
   return added_by_place(rows.to(added), ids, shard_.size(0)).to(sent).to(type);
 }
 

@@ -1,9 +1,13 @@
 #include "adjoin/nn/fixed/product.hpp"
 
+#include <ATen/Dispatch.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
+
+#include <array>
+#include <utility>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/on_threads.hpp"
@@ -12,10 +16,12 @@ namespace adjoin::nn::fixed {
 namespace {
 
 // MKL keeps an element's order of summands from 4 rows and 12 columns on, oneDNN from fewer: measured on AMD with AVX-512. `adjoin
-// doctor --same-bits` tries it.
-constexpr int64_t kLeast = 16;
+// doctor --same-bits` tries it. The rows of a text that is generated are few, so there each one counts.
+constexpr int64_t kLeast = 16, kLeastRows = 4;
 // LibTorch gives 16-bit products of at most 16^3 multiplications to other code than oneDNN's. No piece is that small.
 constexpr int64_t kLeastOf16Bits = 32;
+
+thread_local bool is_row_by_row = false;
 
 void check_type(const at::Tensor& tensor) {
   require(tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kBFloat16, [&] {
@@ -40,12 +46,13 @@ at::Tensor padded(const at::Tensor& x, int64_t dim, int64_t size) {
 
 /// Calls `multiply(a, b, out)` for a piece of a result, with enough rows and columns; `out` begins as `result` is.
 template <class Multiply>
-void multiply_padded(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result, const Multiply& multiply) {
+void multiply_padded(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result, int64_t least_rows,
+                     const Multiply& multiply) {
   const int64_t rows = result.size(0), columns = result.size(1), least = least_of(a);
   const bool is_deep = a.scalar_type() == at::kFloat || a.size(1) >= kLeast;
-  if (rows >= least && columns >= least && is_deep) return multiply(a, b, result);
-  at::Tensor out = padded(padded(result, 0, least), 1, least);
-  at::Tensor left = padded(a, 0, least), right = padded(b, 1, least);
+  if (rows >= least_rows && columns >= least && is_deep) return multiply(a, b, result);
+  at::Tensor out = padded(padded(result, 0, least_rows), 1, least);
+  at::Tensor left = padded(a, 0, least_rows), right = padded(b, 1, least);
   if (!is_deep) left = padded(left, 1, kLeast), right = padded(right, 0, kLeast);
   multiply(left, right, out);
   if (!out.is_same(result)) result.copy_(out.narrow(0, 0, rows).narrow(1, 0, columns));
@@ -53,15 +60,55 @@ void multiply_padded(const at::Tensor& a, const at::Tensor& b, const at::Tensor&
 
 /// The same on all threads: the longer side of the result is cut into pieces.
 template <class Multiply>
-void multiply_in_pieces(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result, const Multiply& multiply) {
+void multiply_in_pieces(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result, int64_t least_rows,
+                        const Multiply& multiply) {
   const int dim = result.size(0) >= result.size(1) ? 0 : 1;
   on_one_thread_each(result.size(dim), least_of(a), [&](Range piece) {
     const auto part = [&](const at::Tensor& x) { return x.narrow(dim, piece.begin, piece.size()); };
-    multiply_padded(dim == 0 ? part(a) : a, dim == 1 ? part(b) : b, part(result), multiply);
+    multiply_padded(dim == 0 ? part(a) : a, dim == 1 ? part(b) : b, part(result), least_rows, multiply);
+  });
+}
+
+/// In 16 sums that are then added as a tree.
+template <class T>
+float dot_product(const T* a, const T* b, int64_t length) {
+  constexpr int64_t kSums = 16;
+  std::array<float, kSums> sums{};
+  const auto add = [&](int64_t begin, int64_t count) {
+    for (int64_t i = 0; i < count; ++i)
+      sums[static_cast<size_t>(i)] += static_cast<float>(a[begin + i]) * static_cast<float>(b[begin + i]);
+  };
+  const int64_t whole = length / kSums * kSums;
+  for (int64_t begin = 0; begin < whole; begin += kSums) add(begin, kSums);
+  add(whole, length - whole);
+  for (size_t half = kSums / 2; half > 0; half /= 2)
+    for (size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
+  return sums[0];
+}
+
+/// a b into `result`, which is contiguous; quick where the columns of b are.
+void multiply_row_by_row(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result) {
+  const at::Tensor rows = a.contiguous(), columns = b.stride(0) == 1 ? b.t() : b.t().contiguous();
+  const int64_t length = rows.size(1), count = columns.size(0), apart = columns.stride(0);
+  AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, rows.scalar_type(), "multiply_row_by_row", [&] {
+    const auto *const of_row = rows.const_data_ptr<scalar_t>(), *const of_column = columns.const_data_ptr<scalar_t>();
+    auto* const out = result.mutable_data_ptr<scalar_t>();
+    on_one_thread_each(count, kLeast, [&](Range some) {
+      for (int64_t column = some.begin; column < some.end; ++column)
+        for (int64_t row = 0; row < rows.size(0); ++row)
+          out[row * count + column] =
+              static_cast<scalar_t>(dot_product(of_row + row * length, of_column + column * apart, length));
+    });
   });
 }
 
 }  // namespace
+
+RowByRow::RowByRow() : before_(std::exchange(is_row_by_row, true)) {}
+
+RowByRow::~RowByRow() {
+  is_row_by_row = before_;
+}
 
 at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
   check_type(a);
@@ -69,8 +116,12 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
   at::Tensor result = at::empty({a.size(0), b.size(1)}, a.options().requires_grad(false));
   if (a.size(1) == 0) return result.zero_();
   if (result.numel() == 0) return result;
+  if (is_row_by_row) {
+    multiply_row_by_row(a.detach(), b.detach(), result);
+    return result;
+  }
   multiply_in_pieces(
-      a.detach(), b.detach(), result,
+      a.detach(), b.detach(), result, a.scalar_type() == at::kFloat ? kLeastRows : kLeastOf16Bits,
       [](const at::Tensor& left, const at::Tensor& right, at::Tensor out) { at::mm_out(out, left, right); });
   return result;
 }
@@ -85,12 +136,13 @@ void add_outer_products(const at::Tensor& sum, const at::Tensor& dy, const at::T
   for (const Range& leaf : leaves) {
     if (leaf.size() == 0) continue;
     const at::Tensor a = left.narrow(1, leaf.begin, leaf.size()), b = right.narrow(0, leaf.begin, leaf.size());
-    multiply_in_pieces(a, b, sum.detach(), [](const at::Tensor& some, const at::Tensor& other, at::Tensor out) {
-      if (some.scalar_type() == at::kFloat)
-        at::addmm_out(out, out, some, other);
-      else
-        out.add_(at::mm(some, other));
-    });
+    multiply_in_pieces(a, b, sum.detach(), least_of(a),
+                       [](const at::Tensor& some, const at::Tensor& other, at::Tensor out) {
+                         if (some.scalar_type() == at::kFloat)
+                           at::addmm_out(out, out, some, other);
+                         else
+                           out.add_(at::mm(some, other));
+                       });
   }
 }
 

@@ -116,6 +116,25 @@ TEST(FixedKernels, multiply_alike_in_pieces_of_every_size) {
     }
 }
 
+TEST(FixedKernels, multiply_row_by_row_alike_in_pieces_and_nearly_as_LibTorch) {
+  const int threads = at::get_num_threads();
+  const RowByRow row_by_row;
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
+    for (const int64_t k : {1, 15, 16, 71}) {
+      const at::Tensor a = waves_of({5, k}).to(type), b = waves_of({40, k}, 1000).to(type).t(), all = product(a, b);
+      const double most = type == at::kFloat ? 1e-4 : 0.3;
+      EXPECT_LT((all.to(at::kDouble) - at::mm(a.to(at::kDouble), b.to(at::kDouble))).abs().max().item<double>(), most);
+      EXPECT_TRUE(at::equal(product(a, b.contiguous()), all));
+      at::set_num_threads(3);
+      for (int64_t row = 0; row < 5; ++row)
+        for (int64_t columns = 1; columns <= 40; columns += 13)
+          EXPECT_TRUE(at::equal(product(a.narrow(0, row, 1), b.narrow(1, 40 - columns, columns)),
+                                all.narrow(0, row, 1).narrow(1, 40 - columns, columns)))
+              << row << ", " << columns << " of " << c10::toString(type);
+      at::set_num_threads(threads);
+    }
+}
+
 /// oneDNN's and LibTorch's own code for the smallest 16-bit products differ in one of a thousand of these.
 TEST(FixedKernels, multiply_small_bfloat16_alike_in_pieces) {
   const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(1);
