@@ -33,7 +33,9 @@ std::vector<std::string> files_of_tasks() {
 
 std::unique_ptr<Task> make_task(Configuration& configuration, const TaskMaker& make) {
   if (make && configuration.task.empty()) configuration.task = kOwnTask;  // until the task says its name
-  validate(configuration);
+  Configuration unnamed = configuration;
+  if (make) unnamed.same_bits = "off";  // which depends on whose task it is
+  validate(unnamed);
   std::unique_ptr<Task> task = make ? make(configuration) : task_kind(configuration).make(configuration);
   require(task != nullptr, "the function that makes the task gave none");
   configuration.task = task->name();

@@ -18,6 +18,7 @@
 #include "adjoin/store/state_parts.hpp"
 #include "adjoin/task/grid_sizes.hpp"
 #include "adjoin/train/lanes.hpp"
+#include "adjoin/train/tasks.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/random_task.hpp"
@@ -249,6 +250,13 @@ TEST(SameBits, refuse_what_they_do_not_go_with) {
   for (const char* wrong :
        {"lanes=0", "lanes=-1", "lanes=", "lanes", "lanes=2x", "lane=2", "", "leaves=9", "tokens=23"})
     EXPECT_NE(refusal_of("seed", "1", wrong), "") << wrong;
+}
+
+TEST(SameBits, go_with_our_own_tasks_whoever_makes_them) {
+  Configuration c = configuration_of("tiny");
+  c.data = "sample";
+  c.same_bits = "on";
+  EXPECT_NO_THROW(make_task(c, task_kind(c).make));  // as plans do
 }
 
 }  // namespace
