@@ -56,12 +56,8 @@ std::vector<nn::Parameter> ModelImpl::pieces(const std::string& part) const {
 }
 
 void ModelImpl::sum_lanes(const HeldLanes& lanes) const {
-  for (const auto& [part, shards] : shards_) {
-    const auto runs = [&part = part](const Segment& segment) {
-      return std::ranges::find(segment.parts, part, &ModuleRecipe::name) != segment.parts.end();
-    };
-    shards->sum_lanes(lanes, std::ranges::count_if(segments_, runs) == 1);
-  }
+  const std::set<std::string> shared = shared_parts(segments_);
+  for (const auto& [part, shards] : shards_) shards->sum_lanes(lanes, /*runs_once=*/!shared.contains(part));
 }
 
 at::Tensor ModelImpl::forward(const at::Tensor& input, const ForwardPass& pass,

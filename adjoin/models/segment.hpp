@@ -6,6 +6,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -80,6 +82,9 @@ struct Segment {
   /// The shape of this rank's output for these rows; not needed for the last segment of a model.
   std::function<std::vector<int64_t>(const Grid& stage, const LocalRows& rows)> output_shape = {};
 };
+
+/// The names of the parts that more than one of these segments has.
+std::set<std::string> shared_parts(std::span<const Segment> segments);
 
 /// A segment of one module with the same name: `make(stage, tensor)` makes it, and `forward(module, x, pass)` applies it.
 template <class Module, class Make, class Forward>

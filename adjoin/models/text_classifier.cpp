@@ -62,13 +62,11 @@ struct HeadGroups {
 /// Shape: [rows, features] -> [samples, features] on the first rank of the group, which shares the samples' tokens, none on others
 /// Kinds: split -> split
 at::Tensor mean_in_order(const at::Tensor& x, const Rows& rows, const FixedOrder& order, const Communicator& group) {
-  const auto count = static_cast<int>(order.blocks.count);
-  const auto samples = std::ssize(rows.lengths());
+  const int64_t count = order.blocks.count, samples = std::ssize(rows.lengths());
   std::vector<std::vector<Range>> held;  // by rank, block by block
   for (const auto& of_rank : order.blocks.held) {
     held.emplace_back();
-    for (const Range& range : of_rank)
-      for (int64_t block = range.begin; block < range.end; ++block) held.back().push_back({block, block + 1});
+    for (const int64_t block : of_rank) held.back().push_back({block, block + 1});
   }
   std::vector<int64_t> sample_of;  // each row's
   std::vector<Range> rows_of;      // each block's
@@ -76,9 +74,7 @@ at::Tensor mean_in_order(const at::Tensor& x, const Rows& rows, const FixedOrder
     const int64_t first = std::ssize(sample_of);
     for (int64_t sample = 0; sample < samples; ++sample) {
       const int64_t length = rows.lengths()[static_cast<size_t>(sample)];
-      sample_of.insert(sample_of.end(),
-                       static_cast<size_t>(balanced_range(length, count, static_cast<int>(block.begin)).size()),
-                       sample);
+      sample_of.insert(sample_of.end(), static_cast<size_t>(order.blocks.tokens(block.begin, length).size()), sample);
     }
     rows_of.push_back({first, std::ssize(sample_of)});
   }

@@ -41,21 +41,27 @@ Rows Rows::zigzag(const std::vector<int64_t>& lengths, int workers) {
 TokenBlocks TokenBlocks::of(int64_t count, int workers, bool causal) {
   TokenBlocks blocks{.count = count, .held = {}};
   for (int worker = 0; worker < workers; ++worker) {
-    std::vector<Range>& held = blocks.held.emplace_back();
-    held.push_back(balanced_range(count, causal ? 2 * workers : workers, worker));
-    if (causal) held.push_back(balanced_range(count, 2 * workers, 2 * workers - 1 - worker));
+    std::vector<int64_t>& held = blocks.held.emplace_back();
+    const auto hold = [&](int piece) {
+      const Range some = balanced_range(count, causal ? 2 * workers : workers, piece);
+      for (int64_t block = some.begin; block < some.end; ++block) held.push_back(block);
+    };
+    hold(worker);
+    if (causal) hold(2 * workers - 1 - worker);
   }
   return blocks;
+}
+
+Range TokenBlocks::tokens(int64_t block, int64_t length) const {
+  return balanced_range(length, static_cast<int>(count), static_cast<int>(block));
 }
 
 Rows Rows::in_blocks(const std::vector<int64_t>& lengths, const TokenBlocks& blocks) {
   std::vector<std::vector<Run>> runs(blocks.held.size());
   for (size_t worker = 0; worker < runs.size(); ++worker)
-    for (const Range& held : blocks.held[worker])
-      for (int64_t block = held.begin; block < held.end; ++block)
-        for (int64_t sample = 0; sample < std::ssize(lengths); ++sample)
-          runs[worker].push_back({sample, balanced_range(lengths[static_cast<size_t>(sample)],
-                                                         static_cast<int>(blocks.count), static_cast<int>(block))});
+    for (const int64_t block : blocks.held[worker])
+      for (int64_t sample = 0; sample < std::ssize(lengths); ++sample)
+        runs[worker].push_back({sample, blocks.tokens(block, lengths[static_cast<size_t>(sample)])});
   return of_runs(std::move(runs), lengths);
 }
 

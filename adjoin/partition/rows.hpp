@@ -21,11 +21,13 @@ struct Run {
 /// Of each sample, cut into balanced blocks of its tokens, those that each worker of a group holds.
 struct TokenBlocks {
   int64_t count = 1;
-  std::vector<std::vector<Range>> held = {{{0, 1}}};  ///< ranges of blocks, by worker
+  std::vector<std::vector<int64_t>> held = {{0}};  ///< the numbers of each worker's blocks, in the order of its rows
 
   /// Worker i of P gets the i-th of P ranges; or, for causal attention, the i-th of 2 P from the beginning and the i-th from the
   /// end. The first worker holds the first block.
   static TokenBlocks of(int64_t count, int workers, bool causal);
+  /// A block's tokens of a sample of `length`.
+  Range tokens(int64_t block, int64_t length) const;
 };
 
 /// The sample and token of a row of activations.

@@ -123,8 +123,7 @@ StageNeeds MeasuredSegments::needs(int stage, int number, const SegmentsOwner& o
   const bool keeps_gathered = shards_weights(configuration_) && stages_.backward_follows(stage, number);
   for (size_t i = 0; i < segments.size(); ++i) {
     const bool is_last = i + 1 == segments.size();  // of the stage
-    const std::set<std::string> earlier =
-        order ? used_twice(stages_.pp_of(stage), segments[i]) : summed_earlier(stage, i, splits);
+    const std::set<std::string> earlier = order ? used_twice(*model, segments[i]) : summed_earlier(stage, i, splits);
     const SegmentTrial trial{.configuration = configuration_,
                              .task = task_,
                              .segment = segments[i],
@@ -193,15 +192,13 @@ std::set<std::string> MeasuredSegments::summed_earlier(int stage, size_t segment
 }
 
 /// The parts of which a rank that has this segment sums gradients in lanes after the last backward.
-std::set<std::string> MeasuredSegments::used_twice(int pp, const models::Segment& segment) const {
-  std::set<std::string> parts;
-  for (const models::ModuleRecipe& part : segment.parts) {
-    int uses = 0;
-    for (const int stage : stages_.stages_at(pp))
-      for (const models::Segment& other : stages_.segments_of(stage))
-        uses += static_cast<int>(std::ranges::count(other.parts, part.name, &models::ModuleRecipe::name));
-    if (uses > 1 && shards_weights(configuration_)) parts.insert(part.name);
-  }
+std::set<std::string> MeasuredSegments::used_twice(const models::ModelImpl& model,
+                                                   const models::Segment& segment) const {
+  if (!shards_weights(configuration_)) return {};
+  std::set<std::string> parts = models::shared_parts(model.segments());
+  std::erase_if(parts, [&](const std::string& part) {
+    return std::ranges::find(segment.parts, part, &models::ModuleRecipe::name) == segment.parts.end();
+  });
   return parts;
 }
 

@@ -57,7 +57,7 @@ class MeasuredSegments {
 
  private:
   std::set<std::string> summed_earlier(int stage, size_t segment, bool splits) const;
-  std::set<std::string> used_twice(int pp, const models::Segment& segment) const;
+  std::set<std::string> used_twice(const models::ModelImpl& model, const models::Segment& segment) const;
   /// `i`: the place of the segment in the rank's model.
   const SegmentNeeds& needs_of(const SegmentTrial& trial, const models::Model& model, size_t i);
 

@@ -28,8 +28,8 @@ Lanes::Lanes(const FixedOrder& order, const Grid& grid, int microbatches)
     of_sources_.push_back(balanced_range(numbers_.lanes, batch, first_source + source));
   held_.ranks.resize(static_cast<size_t>(shape.cells()));
   for (int cell = 0; cell < shape.cells(); ++cell) {
-    const std::vector<int> at = shape.coordinates(cell);
-    const auto along = [&](const char* axis) { return at[static_cast<size_t>(shape.axis_index(axis))]; };
+    const std::vector<int> place = shape.coordinates(cell);
+    const auto along = [&](const char* axis) { return place[static_cast<size_t>(shape.axis_index(axis))]; };
     // The experts' axis is the inner one of those of the batch.
     const int first = along("dp") * along_experts, last = first + along_experts - 1, cp = along("cp");
     const auto lanes_of = [&](int rank) { return balanced_range(numbers_.lanes, batch, rank); };
@@ -40,17 +40,10 @@ Lanes::Lanes(const FixedOrder& order, const Grid& grid, int microbatches)
   }
 }
 
-template <class Work>
-void Lanes::for_each_block(int cp, const Work& work) const {
-  for (const Range& held : blocks_.held[static_cast<size_t>(cp)])
-    for (int64_t block = held.begin; block < held.end; ++block) work(block);
-}
-
 std::vector<Range> Lanes::in_blocks(Range lanes, int cp) const {
   std::vector<Range> all;
-  for_each_block(cp, [&](int64_t block) {
+  for (const int64_t block : blocks_.held[static_cast<size_t>(cp)])
     all.push_back({block * numbers_.lanes + lanes.begin, block * numbers_.lanes + lanes.end});
-  });
   return all;
 }
 
@@ -100,12 +93,11 @@ std::vector<int64_t> Lanes::sums_kept(int64_t samples, bool is_of_experts) const
   std::vector<int64_t> kept;
   for (int number = 0; number < microbatches_; ++number) {
     for (size_t source = 0; source < sources.size(); ++source)
-      for_each_block(cp_, [&](int64_t block) {
+      for (const int64_t block : blocks_.held[static_cast<size_t>(cp_)])
         for (const OfLane& leaf : leaves(samples, number, sources[source]))
           sums.of(
               static_cast<int64_t>(source) * numbers_.tokens + block, block * numbers_.lanes + leaf.lane,
               [] { return '0'; }, add);
-      });
     if (number + 1 == microbatches_) sums.complete(add);
     kept.push_back(std::ssize(sums.all()));
   }
@@ -147,24 +139,19 @@ std::shared_ptr<const FixedOrder> Lanes::order(int64_t samples, int number, cons
             .is_last = number + 1 == microbatches_,
             .blocks = blocks_,
             .gradients = held_.gradients};
-  for_each_block(cp_, [&](int64_t block) {
-    const auto rows_of = [&](int64_t piece) {
-      return balanced_range(lengths[static_cast<size_t>(piece)], static_cast<int>(numbers_.tokens),
-                            static_cast<int>(block))
-          .size();
-    };
+  for (const int64_t block : blocks_.held[static_cast<size_t>(cp_)])
     for (const auto& [lane, range, of_all] : leaves(samples, number)) {
       const Range pieces{first_piece[static_cast<size_t>(range.begin - mine.begin)],
                          first_piece[static_cast<size_t>(range.end - mine.begin)]};
       const int64_t first = order->tokens;
-      for (int64_t piece = pieces.begin; piece < pieces.end; ++piece) order->tokens += rows_of(piece);
+      for (int64_t piece = pieces.begin; piece < pieces.end; ++piece)
+        order->tokens += blocks_.tokens(block, lengths[static_cast<size_t>(piece)]).size();
       if (order->tokens > first)
         order->leaves.push_back({block * numbers_.lanes + lane,
                                  {first, order->tokens},
                                  block == 0 ? pieces : Range{},
                                  block * numbers_.lanes * numbers_.leaves + of_all});
     }
-  });
   return order;
 }
 

@@ -42,9 +42,6 @@ class Lanes {
   std::vector<OfLane> leaves(int64_t samples, int number) const { return leaves(samples, number, of_samples_); }
   /// The same of a rank with these lanes.
   std::vector<OfLane> leaves(int64_t samples, int number, Range lanes) const;
-  /// Calls `work(block)` for each block of tokens of a rank along cp.
-  template <class Work>
-  void for_each_block(int cp, const Work& work) const;
   /// Of these lanes of samples those of each block of such a rank.
   std::vector<Range> in_blocks(Range lanes, int cp) const;
 

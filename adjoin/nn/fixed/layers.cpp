@@ -232,9 +232,21 @@ void CutFeatures::divide(const FixedOrder& order, const std::function<Split(int 
 }
 
 at::Tensor ranges_of(const at::Tensor& x, int64_t dim, const std::vector<Range>& ranges) {
+  std::vector<Range> joined;
+  for (const Range& range : ranges)
+    if (joined.empty() || joined.back().end != range.begin)
+      joined.push_back(range);
+    else
+      joined.back().end = range.end;
+  if (joined.empty()) return x.narrow(dim, 0, 0);
+  // A product's bits may depend on how its factors lie in memory, so several ranges lie as one would.
+  const bool is_transposed = x.dim() == 2 && x.stride(dim) > x.stride(1 - dim);
   std::vector<at::Tensor> some;
-  for (const Range& range : ranges) some.push_back(x.narrow(dim, range.begin, range.size()));
-  return some.empty() ? x.narrow(dim, 0, 0) : some.size() == 1 ? some[0] : at::cat(some, dim);
+  for (const Range& range : joined) some.push_back(x.narrow(dim, range.begin, range.size()));
+  if (some.size() == 1) return some[0];
+  if (!is_transposed) return at::cat(some, dim);
+  for (at::Tensor& one : some) one = one.t();
+  return at::cat(some, 1 - dim).t();
 }
 
 at::Tensor sum_over_parts(const CutFeatures& cut, const std::optional<Split>& rows, const std::vector<int64_t>& shape,

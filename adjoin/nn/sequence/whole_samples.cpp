@@ -65,8 +65,9 @@ class Batch {
   at::Tensor pack(const at::Tensor& x) const {
     const at::Tensor mine = is_block_ ? x.narrow(0, first_, samples_ * longest_) : x.index_select(0, rows_);
     const at::Tensor packed = mine.to(partial_type(x)).unflatten(0, {samples_, longest_}).transpose(1, 2);
-    const int64_t size = packed.size(3);
-    return unit_ == 1 ? packed : at::constant_pad_nd(packed, {0, padded_size(size, unit_) - size}).contiguous();
+    if (unit_ == 1) return packed;
+    const int64_t size = packed.size(3), more = padded_size(size, unit_) - size;
+    return (more == 0 ? packed : at::constant_pad_nd(packed, {0, more})).contiguous();
   }
   /// The same with zeros as padding.
   at::Tensor pack_with_zeros(const at::Tensor& x) const {
