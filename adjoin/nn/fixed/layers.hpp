@@ -38,7 +38,7 @@ struct CutFeatures {
 at::Tensor sum_over_parts(const CutFeatures& cut, const std::optional<Split>& rows, const std::vector<int64_t>& shape,
                           const at::TensorOptions& options,
                           const std::function<at::Tensor(const std::vector<Range>& features)>& of_part);
-/// Some ranges of x along a dim.
+/// Some ranges of x along a dim; a view where they are one.
 at::Tensor ranges_of(const at::Tensor& x, int64_t dim, const std::vector<Range>& ranges);
 
 /// x W^T + b, in the type of x, whose sum over cut features is a tree over their parts and ranks: forward, or for the gradient of x.
