@@ -117,10 +117,15 @@ GivenByFile apply_config_file(CLI::App& command, const std::string& path) {
              " --help lists the options";
     });
     try {
-      const bool is_flag = option->get_expected_min() == 0, is_negated = is_flag && name.starts_with("no-");
-      require(is_flag == node.is_boolean(), is_flag ? "expected true or false" : "expected a string or a number");
+      const bool may_be_alone = option->get_expected_min() == 0, is_flag = option->get_items_expected_max() == 0;
+      const bool is_negated = is_flag && name.starts_with("no-");
+      require(is_flag ? node.is_boolean() : may_be_alone || !node.is_boolean(),
+              is_flag ? "expected true or false" : "expected a string or a number");
       require(!is_negated || !table.contains(name.substr(3)), [&] { return name.substr(3) + " is given too"; });
-      set_option(*option, is_negated ? (**node.as_boolean() ? "false" : "true") : text_of(node), where, given);
+      std::string text = text_of(node);
+      if (is_negated) text = **node.as_boolean() ? "false" : "true";
+      if (!is_flag && node.is_boolean()) text = **node.as_boolean() ? "on" : "off";
+      set_option(*option, text, where, given);
     } catch (const InvalidArgument& error) {
       throw InvalidArgument(where + name + ": " + error.what());
     }

@@ -43,6 +43,7 @@ std::string metavariable(const Field& field) {
   if (field.name == "stages") return "N,N,...";
   if (field.name == "trace") return "N-N";
   if (field.name == "class_weights") return "balanced|N,N,...";
+  if (field.name == "same_bits") return "lanes=N,...";
   return field.name == "vocab" ? "FILE" : "PATH";
 }
 
@@ -199,6 +200,7 @@ Configuration GivenConfiguration::resolve() const {
   if (!run.empty() && other_stages && !is_given("--stages")) resolved.stages.clear();
   if (!run.empty() && other_stages && !is_given("--chunks")) resolved.chunks = 1;
   resolved = train::with_all_ranks(std::move(resolved));
+  if (!run.empty()) resolved.same_bits = train::resumed_same_bits(base.same_bits, resolved.same_bits);
   // A run keeps its numbers, whatever later decides the defaults.
   if (const auto numbers = train::same_bits(resolved)) resolved.same_bits = numbers->to_string();
   resolved.resume = run;

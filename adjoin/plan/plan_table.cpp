@@ -8,6 +8,7 @@
 #include "adjoin/base/text.hpp"
 #include "adjoin/plan/layouts.hpp"
 #include "adjoin/plan/plan.hpp"
+#include "adjoin/task/same_bits.hpp"
 
 namespace adjoin::plan {
 namespace {
@@ -67,12 +68,18 @@ std::vector<std::string> numbers_of(const PlannedLayout& layout) {
           percent(layout.time.bubble)};
 }
 
+/// " (1.33 of an even share)": what the busiest rank has, where --same-bits makes ranks unequal.
+std::string share_text(const train::Configuration& c) {
+  const double share = train::share_of_busiest_rank(c);
+  return share > 1 ? " (" + fixed(share, 2) + " of an even share)" : "";
+}
+
 void print_list(std::ostream& out, std::span<const PlannedLayout> layouts, size_t most) {
   const Table table({9, 11, 10, 6, 6, 6, 6});
   table.add(out, {"seconds", "samples/s", "MiB", "comp%", "comm%", "hid%", "idle%"}, "options");
   const size_t shown = most == 0 ? layouts.size() : std::min(most, layouts.size());
   for (const PlannedLayout& layout : layouts.first(shown))
-    table.add(out, numbers_of(layout), options_of(layout.configuration));
+    table.add(out, numbers_of(layout), options_of(layout.configuration) + share_text(layout.configuration));
   if (shown < layouts.size())
     out << "  and " << grouped(std::ssize(layouts) - static_cast<int64_t>(shown)) << " more (--lines 0: all)\n";
 }
@@ -111,7 +118,8 @@ Json json_of(const PlannedLayout& layout) {
                {"bubble", measured(layout.time.bubble)},
                {"path", path_of(layout.time)},
                {"memory_bytes", layout.memory},
-               {"checkpoint_bytes", layout.copies}});
+               {"checkpoint_bytes", layout.copies},
+               {"share_of_busiest_rank", train::share_of_busiest_rank(layout.configuration)}});
   return json;
 }
 
@@ -137,6 +145,10 @@ void print(std::ostream& out, const Plan& plan, size_t most) {
   out << "\npredicted: seconds of a step, MiB of tensors on the fullest rank, and the shares\n"
          "of all ranks' time spent computing, communicating, communicating while they\n"
          "compute (hidden) and idle in a pipeline\n";
+  const auto& layouts = plan.fitting.empty() ? plan.too_large : plan.fitting;
+  if (const auto numbers = layouts.empty() ? std::nullopt : train::same_bits(layouts[0].configuration))
+    out << "sums of " << numbers->to_string() << "; behind options: the part of an even share\n"
+        << "that the busiest rank has, where ranks do not divide these numbers\n";
   if (!plan.fitting.empty() && plan.fitting[0].is_timed()) print_path(out, plan.fitting[0].time);
   const auto all = {&plan.fitting, &plan.too_large};
   int64_t copies = 0;

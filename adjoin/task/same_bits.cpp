@@ -1,8 +1,11 @@
 #include "adjoin/task/same_bits.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
@@ -17,6 +20,13 @@ using C = Configuration;
 constexpr int64_t kRows = 128, kMostLeaves = 4;
 constexpr int64_t kFewRows = 1024;  // of a batch, which then has two lanes
 
+std::string heads_of_keys(const C& c) {
+  return c.key_heads == 0 ? "the heads of attention" : "the heads of keys, --key-heads";
+}
+int64_t most_features(const C& c) {
+  return c.key_heads == 0 ? c.heads : c.key_heads;
+}
+
 /// What --same-bits takes where nothing else is said.
 SameBits defaults_of(const C& c) {
   SameBits numbers;
@@ -25,16 +35,38 @@ SameBits defaults_of(const C& c) {
   const int64_t of_leaf = c.precision == Precision::bf16 ? 2 * kRows : kRows;
   const int64_t samples = c.batch / numbers.lanes;
   numbers.leaves = std::clamp<int64_t>(rows / numbers.lanes / of_leaf, 1, std::min(kMostLeaves, samples));
-  numbers.features = std::min<int64_t>(2, c.key_heads == 0 ? c.heads : c.key_heads);
+  numbers.features = std::min<int64_t>(2, most_features(c));
   return numbers;
 }
 
-int64_t number_of(std::string_view text, const std::string& name) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  require(error == std::errc() && end == text.data() + text.size() && number >= 1,
-          [&] { return "--same-bits " + name + "=" + std::string(text) + ": expected a number of at least 1"; });
-  return number;
+constexpr std::array<std::string_view, 4> kNames{"lanes", "leaves", "features", "tokens"};
+
+int64_t& member(SameBits& numbers, std::string_view name) {
+  return name == "lanes"    ? numbers.lanes
+         : name == "leaves" ? numbers.leaves
+                            : (name == "features" ? numbers.features : numbers.tokens);
+}
+
+/// The numbers that a text gives, in its order; none of "on".
+std::vector<std::pair<std::string_view, int64_t>> numbers_in(std::string_view text) {
+  std::vector<std::pair<std::string_view, int64_t>> numbers;
+  if (text == "on") return numbers;
+  const std::string given = "--same-bits " + std::string(text);
+  for (const std::string_view part : parts_of(text, ',')) {
+    const std::string_view name = part.substr(0, part.find('='));
+    require(std::ranges::find(kNames, name) != kNames.end(),
+            given + ": expected off, on, or some of lanes=N,leaves=N,features=N,tokens=N");
+    require(std::ranges::find(numbers, name, &decltype(numbers)::value_type::first) == numbers.end(),
+            given + ": gives " + std::string(name) + " twice");
+    const std::string_view digits = part.substr(std::min(part.size(), name.size() + 1));
+    int64_t number = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    require(error == std::errc() && end == digits.data() + digits.size() && number >= 1,
+            given + ": expected a whole number of at least 1 for " + std::string(name) + ", as in " +
+                std::string(name) + "=2");
+    numbers.emplace_back(name, number);
+  }
+  return numbers;
 }
 
 void at_most(int64_t number, int64_t most, const std::string& name, const std::string& what) {
@@ -49,26 +81,27 @@ void at_most(int64_t number, int64_t most, const std::string& name, const std::s
 std::optional<SameBits> same_bits(const C& c) {
   if (c.same_bits == "off") return std::nullopt;
   SameBits numbers = defaults_of(c);
-  const auto member = [&](std::string_view name) -> int64_t& {
-    if (name == "lanes") return numbers.lanes;
-    if (name == "leaves") return numbers.leaves;
-    if (name == "features") return numbers.features;
-    require(name == "tokens", [&] {
-      return "--same-bits " + std::string(name) +
-             ": expected off, on, or some of lanes=, leaves=, features= and tokens=";
-    });
-    return numbers.tokens;
-  };
-  if (c.same_bits != "on")
-    for (const std::string_view part : parts_of(c.same_bits, ',')) {
-      const std::string_view name = part.substr(0, part.find('='));
-      member(name) = number_of(part.size() > name.size() ? part.substr(name.size() + 1) : "", std::string(name));
-    }
+  for (const auto& [name, number] : numbers_in(c.same_bits)) member(numbers, name) = number;
   at_most(numbers.lanes, c.batch, "lanes", "the samples of --batch");
   at_most(numbers.leaves, (c.batch + numbers.lanes - 1) / numbers.lanes, "leaves", "the samples of a lane");
-  at_most(numbers.features, c.key_heads == 0 ? c.heads : c.key_heads, "features", "the heads of keys");
+  at_most(numbers.features, most_features(c), "features", heads_of_keys(c));
   at_most(numbers.tokens, c.sequence, "tokens", "the tokens of --sequence");
   return numbers;
+}
+
+std::string resumed_same_bits(const std::string& run, const std::string& given) {
+  if (run == "off" || run == "on" || given == "off") return given;
+  auto numbers = numbers_in(run);
+  for (const auto& [name, number] : numbers_in(given)) {
+    const auto known = std::ranges::find(numbers, name, &decltype(numbers)::value_type::first);
+    if (known == numbers.end())
+      numbers.emplace_back(name, number);
+    else
+      known->second = number;
+  }
+  std::vector<std::string> parts;
+  for (const auto& [name, number] : numbers) parts.push_back(std::string(name) + "=" + std::to_string(number));
+  return joined(parts, ",");
 }
 
 std::shared_ptr<const FixedOrder> order_of(const Configuration& c) {
@@ -80,15 +113,20 @@ std::shared_ptr<const FixedOrder> order_of(const Configuration& c) {
   return order;
 }
 
+double share_of_busiest_rank(const C& c) {
+  const std::optional<SameBits> numbers = same_bits(c);
+  if (!numbers) return 1;
+  const auto share = [](int64_t parts, int64_t ranks) {
+    return static_cast<double>((parts + ranks - 1) / ranks * ranks) / static_cast<double>(parts);
+  };
+  return share(numbers->lanes, c.dp) * share(numbers->features, c.tp) * share(numbers->tokens, c.cp);
+}
+
 std::string same_bits_text(const C& c) {
   const std::optional<SameBits> numbers = same_bits(c);
   if (!numbers) return "";
   std::string text = "sums of " + numbers->to_string();
-  const auto largest_share = [](int64_t parts, int64_t ranks) {
-    return static_cast<double>((parts + ranks - 1) / ranks * ranks) / static_cast<double>(parts);
-  };
-  const double share = largest_share(numbers->lanes, c.dp) * largest_share(numbers->features, c.tp) *
-                       largest_share(numbers->tokens, c.cp);
+  const double share = share_of_busiest_rank(c);
   if (share > 1) text += "; the busiest rank has " + fixed(share, 2) + " of an even share";
   if (c.dp > numbers->lanes) text += ", " + counted((c.dp - numbers->lanes) * c.pp * c.cp * c.tp, "rank") + " nothing";
   return text;
@@ -105,14 +143,21 @@ void check_same_bits(const C& c) {
   check(c.precision == Precision::fp32 || c.precision == Precision::bf16, "--precision " + text_of("precision", c),
         "products keep their bits in fp32 and bf16 alone");
   check(c.device == "cpu", "--device " + c.device, "kernels were tried on CPUs alone");
-  check(c.cp <= numbers->tokens, "--cp " + std::to_string(c.cp),
-        "more ranks than blocks of tokens; tokens=" + std::to_string(c.cp) + " or more allows it");
   check(c.cp == 1 || c.cp_method != nn::AttentionMethod::gathered, "--cp-method gathered",
         "its sums follow the ranks; ring and ulysses keep an order");
   check(!c.halves, "--halves", "both halves would add to one lane at once");
   check(!c.pipeline.ends_with(".csv"), "--pipeline " + c.pipeline, "its order of micro-batches is not known");
-  check(c.tp <= numbers->features, "--tp " + std::to_string(c.tp),
-        "more ranks than parts of features; features=" + std::to_string(c.tp) + " or more allows it");
+  const auto check_ranks = [](const std::string& option, int64_t ranks, const std::string& name, int64_t parts,
+                              int64_t most, const std::string& what) {
+    require(ranks <= parts, [&] {
+      const std::string text = option + " " + std::to_string(ranks);
+      if (ranks > most) return text + ": with --same-bits expected at most " + std::to_string(most) + ", " + what;
+      return text + ": --same-bits " + name + "=" + std::to_string(parts) + " is for at most " +
+             counted(parts, "rank") + "; a training with " + name + "=" + std::to_string(ranks) + " or more allows it";
+    });
+  };
+  check_ranks("--tp", c.tp, "features", numbers->features, most_features(c), heads_of_keys(c));
+  check_ranks("--cp", c.cp, "tokens", numbers->tokens, c.sequence, "the tokens of --sequence");
 }
 
 }  // namespace adjoin::train

@@ -1,5 +1,6 @@
 #include "adjoin/texts/language_modelling.hpp"
 
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
@@ -27,6 +28,13 @@ double bytes_of_targets(const data::TextVocabulary& vocabulary, const at::Tensor
   const auto* target = targets.const_data_ptr<int64_t>();
   for (int64_t row = begin; row < end; ++row) bytes += static_cast<double>(vocabulary.bytes_of(target[row]).size());
   return bytes;
+}
+
+/// All rows of one worker, which may lie in blocks, sample by sample.
+at::Tensor sample_by_sample(const at::Tensor& x, const Rows& rows) {
+  std::vector<int64_t> numbers;
+  for (const TokenPlace& place : rows.places(0)) numbers.push_back(rows.offset(place.sample) + place.token);
+  return std::ranges::is_sorted(numbers) ? x : at::empty_like(x).index_copy_(0, at::tensor(numbers, at::kLong), x);
 }
 
 }  // namespace
@@ -186,15 +194,16 @@ std::optional<CutText> LanguageModelling::cut_of(int64_t text) const {
 std::vector<Prediction> LanguageModelling::predictions(const at::Tensor& scores, const MicroBatch& batch,
                                                        const Grid& grid) const {
   // A text ends with an end of document; the model may have read it in several pieces.
-  const at::Tensor exact = scores.to(at::kDouble);
+  const at::Tensor exact = sample_by_sample(scores, batch.pass.rows.all()).to(at::kDouble);
+  const at::Tensor targets = sample_by_sample(batch.target, batch.pass.rows.all());
   std::vector<Prediction> predictions;
-  const auto* target = batch.target.const_data_ptr<int64_t>();
-  for (int64_t begin = 0, row = 0; row < batch.target.numel(); ++row) {
+  const auto* target = targets.const_data_ptr<int64_t>();
+  for (int64_t begin = 0, row = 0; row < targets.numel(); ++row) {
     if (target[row] != vocabulary_->end_of_document()) continue;
     MicroBatch text;
-    text.target = batch.target.slice(0, begin, row + 1);
+    text.target = targets.slice(0, begin, row + 1);
     const double bits = bits_per_byte(loss(exact.slice(0, begin, row + 1), text, grid).item<double>(),
-                                      bytes_of_targets(*vocabulary_, batch.target, begin, row + 1));
+                                      bytes_of_targets(*vocabulary_, targets, begin, row + 1));
     if (!std::isfinite(bits)) throw Error("the model's scores are not finite");
     predictions.push_back({.what = "bits_per_byte", .value = bits});
     begin = row + 1;

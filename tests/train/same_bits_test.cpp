@@ -236,20 +236,34 @@ TEST(SameBits, refuse_what_they_do_not_go_with) {
   EXPECT_EQ(refusal_of("seed", "3"), "");
   for (const auto& [field, value] : std::vector<std::pair<const char*, const char*>>{{"precision", "fp64"},
                                                                                      {"precision", "fp16"},
-                                                                                     {"cp", "2"},
                                                                                      {"halves", "true"},
-                                                                                     {"pipeline", "own.csv"},
-                                                                                     {"tp", "3"}})
+                                                                                     {"pipeline", "own.csv"}})
     EXPECT_TRUE(refusal_of(field, value).starts_with("--same-bits with --"))
         << field << ": " << refusal_of(field, value);
   EXPECT_EQ(refusal_of("cp", "3", "tokens=2"),
-            "--same-bits with --cp 3: more ranks than blocks of tokens; tokens=3 or more allows it");
+            "--cp 3: --same-bits tokens=2 is for at most 2 ranks; a training with tokens=3 or more allows it");
+  EXPECT_EQ(refusal_of("cp", "2"),
+            "--cp 2: --same-bits tokens=1 is for at most 1 rank; a training with tokens=2 or more allows it");
+  EXPECT_EQ(refusal_of("tp", "3"),
+            "--tp 3: --same-bits features=2 is for at most 2 ranks; a training with features=3 or more allows it");
+  EXPECT_EQ(refusal_of("tp", "6"), "--tp 6: with --same-bits expected at most 5, the heads of attention");
   EXPECT_EQ(refusal_of("cp", "2", "tokens=2"), "");
   EXPECT_EQ(refusal_of("seed", "1", "lanes=10"), "--same-bits lanes=10: expected at most 9, the samples of --batch");
-  EXPECT_EQ(refusal_of("seed", "1", "features=6"), "--same-bits features=6: expected at most 5, the heads of keys");
-  for (const char* wrong :
-       {"lanes=0", "lanes=-1", "lanes=", "lanes", "lanes=2x", "lane=2", "", "leaves=9", "tokens=23"})
+  EXPECT_EQ(refusal_of("seed", "1", "features=6"), "--same-bits features=6: expected at most 5, the heads of attention");
+  EXPECT_EQ(refusal_of("seed", "1", "true"),
+            "--same-bits true: expected off, on, or some of lanes=N,leaves=N,features=N,tokens=N");
+  EXPECT_EQ(refusal_of("seed", "1", "lanes=2,lanes=3"), "--same-bits lanes=2,lanes=3: gives lanes twice");
+  for (const char* wrong : {"lanes=0", "lanes=-1", "lanes=", "lanes", "lanes=2x", "lane=2", "", "leaves=9", "tokens=23",
+                            "lanes=2,", "lanes=2, leaves=2", ",", "lanes:2"})
     EXPECT_NE(refusal_of("seed", "1", wrong), "") << wrong;
+}
+
+TEST(SameBits, of_a_run_stay_where_they_are_not_given_anew) {
+  EXPECT_EQ(resumed_same_bits("lanes=4,leaves=1,features=2", "on"), "lanes=4,leaves=1,features=2");
+  EXPECT_EQ(resumed_same_bits("lanes=4,leaves=1,features=2", "tokens=2,leaves=3"),
+            "lanes=4,leaves=3,features=2,tokens=2");
+  EXPECT_EQ(resumed_same_bits("off", "lanes=2"), "lanes=2");
+  EXPECT_EQ(resumed_same_bits("lanes=4", "off"), "off");
 }
 
 TEST(SameBits, go_with_our_own_tasks_whoever_makes_them) {
