@@ -1,4 +1,4 @@
-#include "adjoin/store/token_cache.hpp"
+#include "adjoin/data/token_cache.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include "adjoin/base/error.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace adjoin::train {
+namespace adjoin::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -29,8 +29,8 @@ class TokenCache : public ::testing::Test {
 
   static void set(const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); }
 
-  static data::TokenStore tokens() {
-    data::TokenStoreBuilder builder(100);
+  static TokenStore tokens() {
+    TokenStoreBuilder builder(100);
     builder.add(std::vector<int64_t>{2, 50, 3}, 1);
     return builder.finish();
   }
@@ -67,13 +67,13 @@ TEST_F(TokenCache, tells_a_text_in_one_class_from_the_same_text_in_another) {
     test::put(folder_ / "data" / file, "text");
   }
   const std::string data = (folder_ / "data").string();
-  const Json before = identity_of(data, data::Part::train);
-  EXPECT_EQ(identity_of(data, data::Part::train), before);
+  const Json before = identity_of(data, Part::train);
+  EXPECT_EQ(identity_of(data, Part::train), before);
   fs::rename(folder_ / "data/b/2.txt", folder_ / "data/a/2.txt");  // the files' names, times and order stay
-  const Json moved = identity_of(data, data::Part::train);
+  const Json moved = identity_of(data, Part::train);
   EXPECT_NE(moved, before);
   fs::rename(folder_ / "data/b", folder_ / "data/c");
-  EXPECT_NE(identity_of(data, data::Part::train), moved);
+  EXPECT_NE(identity_of(data, Part::train), moved);
 }
 
 TEST_F(TokenCache, gives_what_was_kept_for_the_same_request_alone) {
@@ -115,7 +115,7 @@ TEST_F(TokenCache, that_cannot_be_written_says_why) {
 TEST_F(TokenCache, tells_data_by_place_size_and_time) {
   const fs::path file = folder_ / "test.csv";
   test::put(file, "text,label\na,1\n");
-  const auto identity = [](const fs::path& path) { return identity_of(path.string(), data::Part::test); };
+  const auto identity = [](const fs::path& path) { return identity_of(path.string(), Part::test); };
   const Json before = identity(file);
   EXPECT_EQ(identity(folder_.path()), before);
   EXPECT_EQ(before.at("files"), 1);
@@ -127,4 +127,4 @@ TEST_F(TokenCache, tells_data_by_place_size_and_time) {
 }
 
 }  // namespace
-}  // namespace adjoin::train
+}  // namespace adjoin::data
