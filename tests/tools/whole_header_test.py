@@ -23,7 +23,7 @@ LEFT_OUT = [  # a folder or headers of it, and why users do not need them
     ("lab/measure", "stopwatch", "what a plan measures with"),
     ("lab", "flight_file packing svg", "the files of what is seen"),
     ("lab/trace", "*", "parts of lab/trace/trace.hpp"),
-    ("insitu", "fields layers need normaliser program_layer", "how a network is described"),
+    ("insitu", "fields layers normaliser program_layer", "how a network is described"),
     ("linalg", "agreement grid_products local rounds row_products", "the products without autograd"),
     ("movement", "autocast_mode exchange forward_mode graph_notes kinds_along libtorch marks on_threads rank_thread saved_value sent_tensors", "how movements send, and what check_gradients notes"),
     ("nn", "device_mask dropped_elements fill id_range", "the loops of dropout and initial values"),
