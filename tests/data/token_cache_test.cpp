@@ -15,7 +15,7 @@ namespace adjoin::data {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using ::testing::HasSubstr;
 
 /// A cache of this test's own, and an environment that is as it was at the end.
@@ -67,30 +67,30 @@ TEST_F(TokenCache, tells_a_text_in_one_class_from_the_same_text_in_another) {
     test::put(folder_ / "data" / file, "text");
   }
   const std::string data = (folder_ / "data").string();
-  const Json before = identity_of(data, Part::train);
+  const OrderedJson before = identity_of(data, Part::train);
   EXPECT_EQ(identity_of(data, Part::train), before);
   fs::rename(folder_ / "data/b/2.txt", folder_ / "data/a/2.txt");  // the files' names, times and order stay
-  const Json moved = identity_of(data, Part::train);
+  const OrderedJson moved = identity_of(data, Part::train);
   EXPECT_NE(moved, before);
   fs::rename(folder_ / "data/b", folder_ / "data/c");
   EXPECT_NE(identity_of(data, Part::train), moved);
 }
 
 TEST_F(TokenCache, gives_what_was_kept_for_the_same_request_alone) {
-  const Json request = {{"files", "a"}, {"sequence", 32}};
+  const OrderedJson request = {{"files", "a"}, {"sequence", 32}};
   EXPECT_FALSE(find_tokens(request).has_value());
   EXPECT_FALSE(fs::exists(folder_ / "adjoin"));
   keep_tokens(request, {{"classes", {"x", "y"}}}, tokens(), 100);
   const auto found = find_tokens(request);
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->tokens.ids(0), (std::vector<int64_t>{2, 50, 3}));
-  EXPECT_EQ(found->about.at("classes"), (Json{"x", "y"}));
+  EXPECT_EQ(found->about.at("classes"), (OrderedJson{"x", "y"}));
   EXPECT_FALSE(find_tokens({{"files", "a"}, {"sequence", 33}}).has_value());
-  EXPECT_FALSE(find_tokens(Json()).has_value());
+  EXPECT_FALSE(find_tokens(OrderedJson()).has_value());
 }
 
 TEST_F(TokenCache, does_not_trust_a_file_that_is_damaged_or_of_another_request) {
-  const Json request = {{"files", "a"}}, other = {{"files", "b"}};
+  const OrderedJson request = {{"files", "a"}}, other = {{"files", "b"}};
   keep_tokens(request, {}, tokens(), 100);
   const fs::path file = fs::directory_iterator(folder_ / "adjoin")->path();
   const std::string whole = test::contents_of(file);
@@ -116,7 +116,7 @@ TEST_F(TokenCache, tells_data_by_place_size_and_time) {
   const fs::path file = folder_ / "test.csv";
   test::put(file, "text,label\na,1\n");
   const auto identity = [](const fs::path& path) { return identity_of(path.string(), Part::test); };
-  const Json before = identity(file);
+  const OrderedJson before = identity(file);
   EXPECT_EQ(identity(folder_.path()), before);
   EXPECT_EQ(before.at("files"), 1);
 
