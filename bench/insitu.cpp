@@ -42,11 +42,12 @@ struct Trained {
         target(at::randn({1, 1, cells, cells, cells})) {}
 
   void step(const Communicator& world) {
-    insitu::Pass pass(network, x.clone(), 1, {});
-    const auto sums = pass.sums({}, target, {});
-    std::array<double, 2> all{sums.of_differences.item<double>(), sums.of_weights};
-    world.all_reduce(buffer(all));
-    pass.set_loss(sums, all[1]);
+    const DistributedTensor input = network.input(1);
+    input.local.copy_(x);
+    insitu::Pass pass(network, input, {});
+    insitu::Pass::PartOfLoss part = pass.part_of_loss(insitu::loss_named("mse", 1), target, {});
+    world.all_reduce(buffer(part.sums));
+    pass.set_loss(part);
     pass.backward();
     training.step({});
   }
@@ -86,11 +87,12 @@ void measure_steps(const Communicator& world, int64_t cells, int64_t channels, i
 void measure_inference() {
   const Blocks blocks(Communicator(), insitu::DimOrder::rows_first, {8}, {0}, {8});
   insitu::Network network(blocks, R"({"inputs": 1, "layers": [{"type": "linear", "out": 1}]})", at::kFloat, 1);
-  const at::Tensor x = at::randn({1, 1, 8});
+  const DistributedTensor input = network.input(1);
+  input.local.normal_();
   std::vector<double> times;
   for (int turn = 0; turn < 20; ++turn) {
     measure::Stopwatch watch;
-    for (int i = 0; i < 500; ++i) const insitu::Pass pass(network, x, 1, {.trains = false, .records = false});
+    for (int i = 0; i < 500; ++i) const insitu::Pass pass(network, input, {.trains = false, .records = false});
     times.push_back(watch.lap().processor / 500);
   }
   std::printf("an inference of one layer on 8 cells: %.1f us\n", 1e6 * measure::median(times));

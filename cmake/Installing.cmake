@@ -9,7 +9,7 @@ include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/adjoin")
 
 install(TARGETS adjoin_core EXPORT adjoinCoreTargets FILE_SET HEADERS)
-install(TARGETS adjoin EXPORT adjoinTargets FILE_SET HEADERS)
+install(TARGETS adjoin_networks adjoin EXPORT adjoinTargets FILE_SET HEADERS)
 install(EXPORT adjoinCoreTargets NAMESPACE adjoin:: DESTINATION "${package_dir}")
 install(EXPORT adjoinTargets NAMESPACE adjoin:: DESTINATION "${package_dir}")
 

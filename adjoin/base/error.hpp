@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <new>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -87,6 +88,16 @@ template <class MakeMessage>
   requires std::is_invocable_r_v<std::string, MakeMessage>
 void require(bool condition, MakeMessage&& message) {
   if (!condition) throw InvalidArgument(message());
+}
+
+/// The same for a message of several parts, texts and numbers, which are joined only then.
+template <class... Parts>
+  requires(sizeof...(Parts) > 1)
+void require(bool condition, const Parts&... parts) {
+  if (condition) return;
+  std::ostringstream message;
+  (message << ... << parts);
+  throw InvalidArgument(message.str());
 }
 
 }  // namespace adjoin

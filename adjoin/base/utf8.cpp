@@ -1,7 +1,5 @@
 #include "adjoin/base/utf8.hpp"
 
-#include <utf8proc.h>
-
 #include <algorithm>
 
 namespace adjoin {
@@ -30,16 +28,30 @@ void append_escaped(std::string& text, unsigned char byte) {
 }  // namespace
 
 CodePoint decode_utf8(std::string_view text, size_t at) {
-  utf8proc_int32_t value = 0;
-  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data() + at);
-  const auto length = utf8proc_iterate(bytes, std::ssize(text) - static_cast<utf8proc_ssize_t>(at), &value);
-  return length > 0 ? CodePoint{static_cast<char32_t>(value), static_cast<int>(length)} : CodePoint{};
+  constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};  // of a form of so many bytes
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  char32_t value = byte(at);
+  if (value < 0x80) return at < text.size() ? CodePoint{value, 1} : CodePoint{};
+  const int length = value < 0xc0 ? 0 : value < 0xe0 ? 2 : value < 0xf0 ? 3 : value < 0xf8 ? 4 : 0;
+  if (length == 0) return {};
+  value &= 0x7fu >> length;
+  for (size_t i = at + 1; i < at + static_cast<size_t>(length); ++i) {
+    if ((byte(i) & 0xc0u) != 0x80) return {};
+    value = value << 6 | (byte(i) & 0x3fu);
+  }
+  const bool is_surrogate = value >= 0xd800 && value <= 0xdfff;
+  return value < kLeast[length] || is_surrogate || value > 0x10ffff ? CodePoint{} : CodePoint{value, length};
 }
 
 void append_utf8(std::string& text, char32_t point) {
-  utf8proc_uint8_t bytes[4];
-  const auto length = utf8proc_encode_char(static_cast<utf8proc_int32_t>(point), bytes);
-  text.append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(length));
+  if (point < 0x80) {
+    text += static_cast<char>(point);
+    return;
+  }
+  const unsigned more = point < 0x800 ? 1 : point < 0x10000 ? 2 : 3;  // bytes of six bits each after the first
+  const unsigned lead = 0xff80u >> more & 0xffu;
+  text += static_cast<char>(lead | point >> (6 * more));
+  for (unsigned left = more; left-- > 0;) text += static_cast<char>(0x80u | (point >> (6 * left) & 0x3fu));
 }
 
 int64_t drop_invalid_utf8(std::string& text) {

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <span>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/c/call.hpp"
@@ -19,43 +20,37 @@ std::vector<int32_t> space_of(const Field& field, const adjoin_array& array) {
   return dims;
 }
 
-int64_t channels_of(const adjoin_array& array) {
-  return array.channel_dim >= 0 ? array.sizes[array.channel_dim] : 1;
-}
-
-int64_t samples_of(const adjoin_array& array) {
-  return array.batch_dim >= 0 ? array.sizes[array.batch_dim] : 1;
+int64_t size_along(int32_t dim, const adjoin_array& array) {
+  return dim >= 0 ? array.sizes[dim] : 1;
 }
 
 bool has_cells(const Field& field) {
-  const std::vector<int64_t> shape = field.layout.shape_on(field.rank);
-  return std::ranges::find(shape, 0) == shape.end();
+  return std::ranges::find(field.piece, 0) == field.piece.end();
 }
 
 void check(const Field& field, const adjoin_array& array, const std::string& lead) {
-  const auto need = [&](bool holds, const auto&... what) { insitu::need(holds, lead, what...); };
-  need(array.struct_size == sizeof(adjoin_array), "struct_size: expected ", sizeof(adjoin_array), ", got ",
-       array.struct_size);
+  const auto expect = [&](bool holds, const auto&... what) { require(holds, lead, what...); };
+  expect(array.struct_size == sizeof(adjoin_array), "struct_size: expected ", sizeof(adjoin_array), ", got ",
+         array.struct_size);
   if (array.device != 0) throw Failure{ADJOIN_UNSUPPORTED, lead + "device: there is only the CPU, 0"};
   type_of(lead.c_str(), array.type);
-  need(array.dims >= 1 && array.dims <= ADJOIN_MOST_DIMS, "dims: expected 1 to 8, got ", array.dims);
+  expect(array.dims >= 1 && array.dims <= ADJOIN_MOST_DIMS, "dims: expected 1 to 8, got ", array.dims);
   for (const auto& [name, dim] : {std::pair("channel_dim", array.channel_dim), {"batch_dim", array.batch_dim}})
-    need(dim >= -1 && dim < array.dims, name, ": expected -1 or one of the array's dims, got ", dim);
-  need(array.channel_dim < 0 || array.channel_dim != array.batch_dim, "channel_dim and batch_dim are one dim");
+    expect(dim >= -1 && dim < array.dims, name, ": expected -1 or one of the array's dims, got ", dim);
+  expect(array.channel_dim < 0 || array.channel_dim != array.batch_dim, "channel_dim and batch_dim are one dim");
   const std::vector<int32_t> space = space_of(field, array);
-  const size_t before = 2, wanted = field.layout.shape().size() - before;
-  need(space.size() == wanted, "expected ", wanted, " dims of space besides those of channels and of the batch, got ",
-       space.size());
+  expect(space.size() == field.space, "expected ", field.space,
+         " dims of space besides those of channels and of the batch, got ", space.size());
   for (int32_t d = 0; d < array.dims; ++d) {
-    need(array.sizes[d] >= 0, "a size is negative");
-    need(array.strides[d] >= 0, "a stride is negative");
+    expect(array.sizes[d] >= 0, "a size is negative");
+    expect(array.strides[d] >= 0, "a stride is negative");
   }
   if (!has_cells(field)) return;
-  const std::vector<int64_t> shape = field.layout.shape_on(field.rank);
-  for (size_t d = 0; d < wanted; ++d)
-    need(array.sizes[space[d]] == shape[before + d], "dim ", space[d], ": expected the block's ", shape[before + d],
-         " cells, got ", array.sizes[space[d]]);
-  need(array.data != nullptr, "data: expected memory, got null");
+  const int64_t* const cells = field.piece.data() + 2;  // after samples and channels
+  for (size_t d = 0; d < field.space; ++d)
+    expect(array.sizes[space[d]] == cells[d], "dim ", space[d], ": expected the block's ", cells[d], " cells, got ",
+           array.sizes[space[d]]);
+  expect(array.data != nullptr, "data: expected memory, got null");
 }
 
 /// The caller's memory as [batch, channels, *cells].
@@ -65,7 +60,7 @@ at::Tensor view_of(const Field& field, const adjoin_array& array) {
   dims.insert(dims.end(), space.begin(), space.end());
   std::vector<int64_t> sizes, strides;
   for (const int32_t d : dims) {
-    sizes.push_back(d >= 0 ? array.sizes[d] : 1);
+    sizes.push_back(size_along(d, array));
     strides.push_back(d >= 0 ? array.strides[d] : 1);
   }
   return at::from_blob(array.data, sizes, strides, at::TensorOptions(type_of("type", array.type)));
@@ -75,44 +70,52 @@ at::Tensor view_of(const Field& field, const adjoin_array& array) {
 template <class Copy>
 void for_each_array(const Field& field, const at::Tensor& piece, const Copy& copy) {
   if (!has_cells(field)) return;
-  for (int64_t i = 0, channel = 0; i < field.count; channel += channels_of(field.arrays[i++]))
-    copy(piece.narrow(1, channel, channels_of(field.arrays[i])), view_of(field, field.arrays[i]));
+  int64_t channel = 0;
+  for (const adjoin_array& array : std::span(field.arrays, static_cast<size_t>(field.count))) {
+    const int64_t channels = size_along(array.channel_dim, array);
+    copy(piece.narrow(1, channel, channels), view_of(field, array));
+    channel += channels;
+  }
 }
 
 }  // namespace
 
 at::ScalarType type_of(const char* name, int32_t type) {
-  need(type == ADJOIN_FLOAT32 || type == ADJOIN_FLOAT64, name,
-       "type: expected ADJOIN_FLOAT32 (0) or ADJOIN_FLOAT64 (1), got ", type);
+  require(type == ADJOIN_FLOAT32 || type == ADJOIN_FLOAT64, name,
+          "type: expected ADJOIN_FLOAT32 (0) or ADJOIN_FLOAT64 (1), got ", type);
   return type == ADJOIN_FLOAT32 ? at::kFloat : at::kDouble;
 }
 
 int64_t batch_of(const Field& field) {
-  need(field.count >= 0 && field.count <= 4096 && (field.count == 0 || field.arrays != nullptr), field.name,
-       ": expected arrays, got ", field.count, (field.arrays ? "" : " at null"));
+  require(field.count >= 0 && field.count <= 4096 && (field.count == 0 || field.arrays != nullptr), field.name,
+          ": expected arrays, got ", field.count, (field.arrays ? "" : " at null"));
   int64_t channels = 0, batch = 1;
   for (int32_t i = 0; i < field.count; ++i) {
     const adjoin_array& array = field.arrays[i];
     const std::string lead = "array " + std::to_string(i) + " of " + field.name + ": ";
     check(field, array, lead);
-    const int64_t samples = samples_of(array);
-    need(samples >= 1, lead, "expected a batch of at least 1 sample");
-    need(i == 0 || samples == batch, lead, "expected ", batch, " samples as in the first, got ", samples);
+    const int64_t samples = size_along(array.batch_dim, array);
+    require(samples >= 1, lead, "expected a batch of at least 1 sample");
+    require(i == 0 || samples == batch, lead, "expected ", batch, " samples as in the first, got ", samples);
     batch = samples;
-    channels += channels_of(array);
+    channels += size_along(array.channel_dim, array);
   }
-  need(channels == field.channels, field.name, ": expected ", field.channels, " channels, got ", channels);
+  require(channels == field.channels, field.name, ": expected ", field.channels, " channels, got ", channels);
   return batch;
 }
 
+void read_into(const at::Tensor& piece, const Field& field) {
+  for_each_array(field, piece, [](const at::Tensor& own, const at::Tensor& callers) { own.copy_(callers); });
+}
+
 at::Tensor read(const Field& field, at::ScalarType type) {
-  std::vector<int64_t> shape = field.layout.shape_on(field.rank);
+  std::vector<int64_t> shape = field.piece;
   if (shape.size() > 1) {
-    shape[0] = samples_of(field.arrays[0]);
+    shape[0] = size_along(field.arrays[0].batch_dim, field.arrays[0]);
     shape[1] = field.channels;
   }
-  const at::Tensor piece = at::empty(shape, at::TensorOptions(type));
-  for_each_array(field, piece, [](const at::Tensor& own, const at::Tensor& callers) { own.copy_(callers); });
+  at::Tensor piece = at::empty(shape, at::TensorOptions(type));
+  read_into(piece, field);
   return piece;
 }
 

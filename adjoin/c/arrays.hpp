@@ -3,18 +3,18 @@
 #include <ATen/core/Tensor.h>
 
 #include <string>
+#include <vector>
 
 #include "adjoin/c/adjoin.h"
-#include "adjoin/partition/layout.hpp"
 
 /// Arrays of the caller as pieces of tensors [batch, channels, *cells].
 namespace adjoin::c {
 
-/// Arrays that are a rank's part of a field, and what they must have: `layout`'s piece on this rank, whatever its batch.
+/// Arrays that are a rank's part of a field, and what they must have: its cells of it, whatever the batch.
 struct Field {
   std::string name;            ///< in errors: "inputs"
-  Layout layout;               ///< with a batch of 1
-  int rank = 0;                ///< this one
+  std::vector<int64_t> piece;  ///< the shape of a piece of one sample; [0] where this rank has no cells
+  size_t space = 0;            ///< the number of its dims of space
   bool columns_first = false;  ///< the solver's order
   int64_t channels = 0;        ///< of all arrays
   int32_t count = 0;
@@ -27,6 +27,8 @@ struct Field {
 int64_t batch_of(const Field& field);
 /// A copy of their elements as one piece of `type`; without elements where this rank has no cells. After batch_of.
 at::Tensor read(const Field& field, at::ScalarType type);
+/// Copies them into a piece, which has the field's channels. After batch_of.
+void read_into(const at::Tensor& piece, const Field& field);
 /// Copies a piece into the arrays. After batch_of.
 void write(const Field& field, const at::Tensor& piece);
 

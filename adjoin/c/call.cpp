@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 #include <fenv.h>
 
@@ -25,10 +26,7 @@ struct Listener {
   void (*tell)(const char*, void*) = nullptr;
   void* user = nullptr;
 };
-Listener& listener() {
-  static auto& one = *new Listener;  // outlives the program's static objects
-  return one;
-}
+Listener& listener = *new Listener;  // outlives the program's static objects
 
 class Warnings final : public c10::WarningHandler {
   void process(const c10::Warning& warning) override { tell(warning.msg()); }
@@ -59,11 +57,9 @@ class Guest {
 
 [[noreturn]] void tell_difference(World& world, const std::string& function, int64_t number) {
   const std::vector<int64_t> all = numbers_of_all(number, world.group);
-  const auto other = std::ranges::find_if(all, [&](int64_t n) { return n != all.front(); });
-  const auto rank = static_cast<int>(other - all.begin());
-  const std::string first = text_from_rank(0, function, world.group),
+  const auto rank = static_cast<int>(std::ranges::find_if(all, [&](int64_t n) { return n != all[0]; }) - all.begin());
+  const std::string first = text_from_rank(0, function, world.group), ranks = "ranks 0 and " + std::to_string(rank),
                     second = text_from_rank(rank, function, world.group);
-  const std::string ranks = "ranks 0 and " + std::to_string(rank);
   if (first != second)
     throw Failure{ADJOIN_INVALID, ranks + " call different functions: " + first + " and " + second, rank};
   throw Failure{ADJOIN_INVALID, ranks + " give " + first + " different arguments that must be equal", rank};
@@ -71,49 +67,49 @@ class Guest {
 
 }  // namespace
 
-Failure failure_of(const std::exception_ptr& error) {
+std::optional<Failure> failure_of(const std::function<void()>& work) {
   try {
-    std::rethrow_exception(error);
+    work();
+    return std::nullopt;
   } catch (const Failure& failure) {
     return failure;
   } catch (const InvalidArgument& e) {
-    return {ADJOIN_INVALID, e.what()};
+    return Failure{ADJOIN_INVALID, e.what()};
   } catch (const CommunicationError& e) {
-    return {ADJOIN_COMMUNICATION, e.what()};
+    return Failure{ADJOIN_COMMUNICATION, e.what()};
   } catch (const IoError& e) {
-    return {ADJOIN_IO, e.what()};
+    return Failure{ADJOIN_IO, e.what()};
   } catch (const std::bad_alloc&) {
-    return {ADJOIN_NO_MEMORY, message_of(error)};
+    return Failure{ADJOIN_NO_MEMORY, message_of(std::current_exception())};
   } catch (const c10::Error& e) {
     const std::string text = e.what_without_backtrace();
-    return {text.find("allocate memory") == text.npos ? ADJOIN_INTERNAL : ADJOIN_NO_MEMORY, text};
+    return Failure{text.find("allocate memory") == text.npos ? ADJOIN_INTERNAL : ADJOIN_NO_MEMORY, text};
   } catch (...) {
-    return {ADJOIN_INTERNAL, message_of(error)};
+    return Failure{ADJOIN_INTERNAL, message_of(std::current_exception())};
   }
 }
 
 int guarded(const std::function<void()>& work) noexcept {
-  Failure failure{ADJOIN_NO_MEMORY, ""};
+  int code = ADJOIN_NO_MEMORY;
   try {
-    try {
+    std::optional<Failure> failure = failure_of([&] {
       const Guest guest(latest_world() ? latest_world()->threads : 0);
       work();
-      return ADJOIN_OK;
-    } catch (...) {
-      failure = failure_of(std::current_exception());
-    }
-    last_rank = failure.rank;
-    std::ranges::replace(failure.text, '\n', ';');
-    last_text = printable(failure.text);
+    });
+    if (!failure) return ADJOIN_OK;
+    code = failure->code;
+    last_rank = failure->rank;
+    std::ranges::replace(failure->text, '\n', ';');
+    last_text = printable(failure->text);
   } catch (...) {  // no memory for the text
     last_text.clear();
   }
-  return failure.code;
+  return code;
 }
 
 void tell(const std::string& message) {
-  const std::lock_guard lock(listener().mutex);
-  if (listener().tell) listener().tell(message.c_str(), listener().user);
+  const std::lock_guard lock(listener.mutex);
+  if (listener.tell) listener.tell(message.c_str(), listener.user);
 }
 
 std::shared_ptr<World> latest_world() {
@@ -156,9 +152,13 @@ void settle(World& world, const std::string& function, const std::string& same, 
   std::copy_n(words.begin() + 3, sums.size(), sums.begin());
 }
 
-void check_thread(const World& world) {
-  require(world.thread == std::this_thread::get_id(),
-          "calls on a world, and on what is made on it, come from the thread that made it");
+void ask_for_memory(double bytes) {
+  at::empty({static_cast<int64_t>(std::min(bytes, 0x1p60))}, at::kByte);
+}
+
+std::string text_of(const char* name, const char* text) {
+  require(text != nullptr, name, ": expected a text, got null");
+  return text;
 }
 
 }  // namespace adjoin::c
@@ -174,9 +174,9 @@ int adjoin_last_error_rank(void) {
 }
 
 int adjoin_on_message(void (*tell)(const char* text, void* user), void* user) {
-  const std::lock_guard lock(adjoin::c::listener().mutex);
-  adjoin::c::listener().tell = tell;
-  adjoin::c::listener().user = user;
+  const std::lock_guard lock(adjoin::c::listener.mutex);
+  adjoin::c::listener.tell = tell;
+  adjoin::c::listener.user = user;
   return ADJOIN_OK;
 }
 

@@ -11,32 +11,23 @@
 namespace adjoin::c {
 namespace {
 
-std::string text_of(const char* name, const char* text) {
-  need(text != nullptr, name, ": expected a text, got null");
-  return text;
-}
-
 nn::Parameter parameter(const Network& network, int32_t index) {
   std::vector<nn::Parameter> all = network.net->parameters_and_buffers();
-  need(index >= 0 && index < std::ssize(all), "index: expected 0 to ", std::ssize(all) - 1, ", got ", index);
+  require(index >= 0 && index < std::ssize(all), "index: expected 0 to ", std::ssize(all) - 1, ", got ", index);
   return all[static_cast<size_t>(index)];
 }
 
-/// The network and one of its tensors, of which `count` numbers are wanted. All ranks ask for the same.
-std::pair<std::shared_ptr<Network>, nn::Parameter> wanted(const char* function, adjoin_network network, int32_t index,
-                                                          int32_t what, const double* numbers, int64_t count) {
-  std::optional<nn::Parameter> found;
-  const auto of = agreed<Network>(function, network, [&](Network& net, Same& same) {
-    const nn::Parameter piece = parameter(net, index);
-    need(what == ADJOIN_WEIGHT || what == ADJOIN_GRADIENT, "what: expected 0 or 1, got ", what);
-    need(what == ADJOIN_WEIGHT || !piece.is_buffer, piece.name, " is not trained: it has no gradient");
-    const int64_t elements = c10::multiply_integers(piece.layout.shape());
-    need(numbers != nullptr && count == elements, piece.name, ": expected memory for ", elements, " numbers, got ",
-         count, (numbers ? "" : " at null"));
-    same << index << what;
-    found = piece;
-  });
-  return {of, std::move(*found)};
+/// One of the network's tensors, of which `count` numbers are wanted. All ranks ask for the same.
+nn::Parameter wanted(const Network& network, Same& same, int32_t index, int32_t what, const double* numbers,
+                     int64_t count) {
+  nn::Parameter piece = parameter(network, index);
+  require(what == ADJOIN_WEIGHT || what == ADJOIN_GRADIENT, "what: expected 0 or 1, got ", what);
+  require(what == ADJOIN_WEIGHT || !piece.is_buffer, piece.name, " is not trained: it has no gradient");
+  const int64_t elements = c10::multiply_integers(piece.layout.shape());
+  require(numbers != nullptr && count == elements, piece.name, ": expected memory for ", elements, " numbers, got ",
+          count, (numbers ? "" : " at null"));
+  same << index << what;
+  return piece;
 }
 
 /// Whether this rank is the first along all axes of a kind: of ranks with equal pieces one, of ranks with summands one.
@@ -64,19 +55,17 @@ extern "C" {
 
 int adjoin_network_create(adjoin_blocks blocks, const char* json, int32_t type, uint64_t seed,
                           adjoin_network* network) {
-  return guarded([&] {
-    const auto of = agreed<c::Blocks>("adjoin_network_create", blocks, [&](c::Blocks&, Same& same) {
-      require(network != nullptr, "network: expected a place for the handle, got null");
-      same << text_of("json", json) << c10::toString(type_of("", type)) << seed;
-    });
-    together(of->home(), [&] {
-      std::shared_ptr<insitu::Network> net;
-      settled(of->home(), "adjoin_network_create",
-              [&] { net = std::make_shared<insitu::Network>(of->blocks, json, type_of("", type), seed); });
-      *network = Handles::all().add(
-          std::make_shared<c::Network>(c::Network{.blocks = of, .net = std::move(net), .seed = seed}));
-    });
-  });
+  const auto check = [&](c::Blocks&, Same& same) {
+    check_place("network", network);
+    same << text_of("json", json) << c10::toString(type_of("", type)) << seed;
+  };
+  const auto create = [&](const auto& of) {
+    std::shared_ptr<insitu::Network> net;
+    settled(of->home(), "adjoin_network_create",
+            [&] { net = std::make_shared<insitu::Network>(of->blocks, json, type_of("", type), seed); });
+    *network = Handles::all().add(std::make_shared<c::Network>(c::Network{.blocks = of, .net = net, .seed = seed}));
+  };
+  return by_all<c::Blocks>("adjoin_network_create", blocks, check, create);
 }
 
 int adjoin_network_output(adjoin_network network, int64_t* channels, int64_t* sizes) {
@@ -95,7 +84,7 @@ int adjoin_network_output(adjoin_network network, int64_t* channels, int64_t* si
 int adjoin_network_parameters(adjoin_network network, int32_t* count) {
   return guarded([&] {
     const auto of = object<c::Network>(network);
-    require(count != nullptr, "count: expected a place for the number, got null");
+    check_place("count", count);
     *count = static_cast<int32_t>(of->net->parameters_and_buffers().size());
   });
 }
@@ -116,60 +105,60 @@ int adjoin_network_parameter(adjoin_network network, int32_t index, char* name, 
 }
 
 int adjoin_network_read(adjoin_network network, int32_t index, int32_t what, double* numbers, int64_t count) {
-  return guarded([&] {
-    const auto [of, piece] = wanted("adjoin_network_read", network, index, what, numbers, count);
-    together(of->home(), [&] {
-      const at::NoGradGuard none;
-      // A gradient is whole along axes of replicated weights, and a summand along others.
-      const bool is_first = is_first_along(piece, Kind::replicated);
-      const at::Tensor all =
-          what == ADJOIN_GRADIENT
-              ? summed(piece, piece.tensor.grad(), is_first, of->home())
-              : summed(piece, piece.tensor.detach(), is_first && is_first_along(piece, Kind::copied), of->home());
-      at::from_blob(numbers, {count}, at::kDouble).copy_(all.flatten());
-    });
-  });
+  std::optional<nn::Parameter> piece;
+  const auto check = [&](c::Network& of, Same& same) {
+    piece = wanted(of, same, index, what, numbers, count);
+    ask_for_memory(8.0 * static_cast<double>(count));
+  };
+  const auto read = [&](const auto& of) {
+    const at::NoGradGuard none;
+    // A gradient is whole along axes of replicated weights, and a summand along others.
+    const bool is_gradient = what == ADJOIN_GRADIENT;
+    const bool has_share =
+        is_first_along(*piece, Kind::replicated) && (is_gradient || is_first_along(*piece, Kind::copied));
+    const at::Tensor own = is_gradient ? piece->tensor.grad() : piece->tensor.detach();
+    at::from_blob(numbers, {count}, at::kDouble).copy_(summed(*piece, own, has_share, of->home()).flatten());
+  };
+  return by_all<c::Network>("adjoin_network_read", network, check, read);
 }
 
 int adjoin_network_write(adjoin_network network, int32_t index, int32_t what, const double* numbers, int64_t count) {
-  return guarded([&] {
-    const auto [of, piece] = wanted("adjoin_network_write", network, index, what, numbers, count);
+  std::optional<nn::Parameter> piece;
+  const auto check = [&](c::Network& of, Same& same) { piece = wanted(of, same, index, what, numbers, count); };
+  const auto write = [&](const auto&) {
     const at::NoGradGuard none;
-    if (piece.tensor.numel() == 0) return;
-    const at::Tensor given = at::from_blob(const_cast<double*>(numbers), piece.layout.shape(), at::kDouble);
-    if (what == ADJOIN_WEIGHT) {
-      at::Tensor(piece.tensor.detach()).copy_(given);
-      return;
-    }
-    const bool is_first = is_first_along(piece, Kind::copied);  // the ranks' gradients are added up
-    piece.tensor.mutable_grad() =
-        is_first ? given.to(piece.tensor.scalar_type(), false, /*copy=*/true) : at::zeros_like(piece.tensor);
-  });
+    if (piece->tensor.numel() == 0) return;
+    const at::Tensor given = at::from_blob(const_cast<double*>(numbers), piece->layout.shape(), at::kDouble);
+    const at::Tensor weight = piece->tensor.detach();
+    if (what == ADJOIN_WEIGHT)
+      weight.copy_(given);
+    else  // the ranks' gradients are added up
+      piece->tensor.mutable_grad() =
+          is_first_along(*piece, Kind::copied) ? given.to(weight.scalar_type(), false, true) : at::zeros_like(weight);
+  };
+  return by_all<c::Network>("adjoin_network_write", network, check, write);
 }
 
 int adjoin_network_optimizer(adjoin_network network, const char* json) {
-  return guarded([&] {
-    const auto of = agreed<c::Network>("adjoin_network_optimizer", network,
-                                       [&](c::Network&, Same& same) { same << text_of("json", json); });
-    together(of->home(), [&] {
-      of->training.reset();
-      of->training.emplace(*of->net, json);
-    });
-  });
+  const auto check = [&](c::Network&, Same& same) { same << text_of("json", json); };
+  const auto create = [&](const auto& of) {
+    of->training.reset();
+    of->training.emplace(*of->net, json);
+  };
+  return by_all<c::Network>("adjoin_network_optimizer", network, check, create);
 }
 
 int adjoin_step(adjoin_network network, double rate, double* norm, int32_t* skipped) {
-  return guarded([&] {
-    const auto of = agreed<c::Network>("adjoin_step", network, [&](c::Network& net, Same& same) {
-      require(net.training.has_value(), "step: expected adjoin_network_optimizer before it");
-      same << rate;
-    });
-    together(of->home(), [&] {
-      const parallel::Update update = of->training->step(rate < 0 ? std::nullopt : std::optional(rate));
-      if (norm) *norm = update.norm;
-      if (skipped) *skipped = update.skipped ? 1 : 0;
-    });
-  });
+  const auto check = [&](c::Network& of, Same& same) {
+    require(of.training.has_value(), "step: expected adjoin_network_optimizer before it");
+    same << rate;
+  };
+  const auto step = [&](const auto& of) {
+    const parallel::Update update = of->training->step(rate < 0 ? std::nullopt : std::optional(rate));
+    if (norm) *norm = update.norm;
+    if (skipped) *skipped = update.skipped ? 1 : 0;
+  };
+  return by_all<c::Network>("adjoin_step", network, check, step);
 }
 
 int adjoin_zero_gradients(adjoin_network network) {
@@ -177,23 +166,20 @@ int adjoin_zero_gradients(adjoin_network network) {
 }
 
 int adjoin_network_save(adjoin_network network, const char* path) {
-  return guarded([&] {
-    const auto of = agreed<c::Network>("adjoin_network_save", network,
-                                       [&](c::Network&, Same& same) { same << text_of("path", path); });
-    together(of->home(), [&] {
-      settled(of->home(), "adjoin_network_save",  // ranks without cells do not write
-              [&] { insitu::save(path, *of->net, of->training ? &*of->training : nullptr); });
-    });
-  });
+  const auto check = [&](c::Network&, Same& same) { same << text_of("path", path); };
+  const auto save = [&](const auto& of) {
+    settled(of->home(), "adjoin_network_save",  // ranks without cells do not write
+            [&] { insitu::save(path, *of->net, of->training ? &*of->training : nullptr); });
+  };
+  return by_all<c::Network>("adjoin_network_save", network, check, save);
 }
 
 int adjoin_network_load(adjoin_network network, const char* path, int32_t weights_only) {
-  return guarded([&] {
-    const auto of = agreed<c::Network>("adjoin_network_load", network,
-                                       [&](c::Network&, Same& same) { same << text_of("path", path) << weights_only; });
-    together(of->home(),
-             [&] { insitu::load(path, *of->net, of->training && weights_only == 0 ? &*of->training : nullptr); });
-  });
+  const auto check = [&](c::Network&, Same& same) { same << text_of("path", path) << weights_only; };
+  const auto load = [&](const auto& of) {
+    insitu::load(path, *of->net, of->training && weights_only == 0 ? &*of->training : nullptr);
+  };
+  return by_all<c::Network>("adjoin_network_load", network, check, load);
 }
 
 }  // extern "C"

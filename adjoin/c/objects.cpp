@@ -5,15 +5,12 @@
 namespace adjoin::c {
 
 void Counter::begin(const Call& call) {
-  if (call.collective) {
-    ++collectives;
-    collective_bytes += call.in.bytes();
+  counts.collectives += call.collective ? 1 : 0;
+  counts.collective_bytes += call.collective ? call.in.bytes() : 0;
+  for (const Message& message : call.messages) {
+    counts.messages += message.is_send() ? 1 : 0;
+    counts.bytes += message.is_send() ? message.buffer.bytes() : 0;
   }
-  for (const Message& message : call.messages)
-    if (message.is_send()) {
-      ++messages;
-      bytes += message.buffer.bytes();
-    }
 }
 
 Handles& Handles::all() {
@@ -21,7 +18,8 @@ Handles& Handles::all() {
   return handles;
 }
 
-adjoin_handle Handles::add_locked(Any what) {
+adjoin_handle Handles::add(Any what) {
+  const std::lock_guard lock(mutex_);
   size_t place = 0;
   while (place < places_.size() && places_[place].what.index() != 0) ++place;
   if (place == places_.size()) places_.emplace_back();
@@ -36,7 +34,6 @@ Handles::Any* Handles::find(adjoin_handle handle) {
 }
 
 void Handles::refuse(const char* expected, adjoin_handle handle, const Any* found) {
-  static constexpr const char* kNames[] = {"nothing", "a world", "blocks", "a network", "a pass", "samples"};
   const char* got = found         ? kNames[found->index()]
                     : handle == 0 ? "no handle (0)"
                                   : "a handle that was freed or never given";

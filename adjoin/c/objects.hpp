@@ -18,14 +18,15 @@
 namespace adjoin::c {
 
 /// Counts what a rank sends.
-class Counter final : public Observer {
- public:
-  void begin(const Call& call) override;
+struct Counts {
   int64_t messages = 0, bytes = 0, collectives = 0, collective_bytes = 0;
+};
+struct Counter final : Observer {
+  void begin(const Call& call) override;
+  Counts counts;
 };
 
 struct World : std::enable_shared_from_this<World> {
-  static constexpr const char* kName = "a world";
   std::shared_ptr<World> whole;         // of which it is a part; outlives it
   std::unique_ptr<MpiSession> session;  // of MPI's; outlives the group
   std::shared_ptr<Counter> counter = std::make_shared<Counter>();
@@ -35,13 +36,11 @@ struct World : std::enable_shared_from_this<World> {
   World& home() { return *this; }
 };
 struct Blocks {
-  static constexpr const char* kName = "blocks";
   std::shared_ptr<World> world;
   insitu::Blocks blocks;
   World& home() const { return *world; }
 };
 struct Network {
-  static constexpr const char* kName = "a network";
   std::shared_ptr<Blocks> blocks;
   std::shared_ptr<insitu::Network> net;
   std::optional<insitu::Training> training = {};
@@ -50,13 +49,11 @@ struct Network {
   World& home() const { return blocks->home(); }
 };
 struct Pass {
-  static constexpr const char* kName = "a pass";
   std::shared_ptr<Network> network;
   insitu::Pass pass;
   World& home() const { return network->home(); }
 };
 struct Samples {
-  static constexpr const char* kName = "samples";
   std::shared_ptr<Network> network;
   insitu::Samples ring;
   World& home() const { return network->home(); }
@@ -68,31 +65,31 @@ class Handles {
  public:
   static Handles& all();
 
-  template <class What>
-  adjoin_handle add(std::shared_ptr<What> what) {
-    const std::lock_guard lock(mutex_);
-    return add_locked(std::move(what));
-  }
+  using Any = std::variant<std::monostate, std::shared_ptr<World>, std::shared_ptr<Blocks>, std::shared_ptr<Network>,
+                           std::shared_ptr<Pass>, std::shared_ptr<Samples>>;
+  adjoin_handle add(Any what);
   /// Throws: InvalidArgument that begins with "expected a network"
   template <class What>
   std::shared_ptr<What> get(adjoin_handle handle) {
     const std::lock_guard lock(mutex_);
     const Any* any = find(handle);
     const auto* what = any ? std::get_if<std::shared_ptr<What>>(any) : nullptr;
-    if (!what) refuse(What::kName, handle, any);
+    if (!what) refuse(name_of<What>(), handle, any);
     return *what;
+  }
+  template <class What>
+  static const char* name_of() {
+    return kNames[Any(std::shared_ptr<What>()).index()];
   }
   void remove(adjoin_handle handle);
 
  private:
-  using Any = std::variant<std::monostate, std::shared_ptr<World>, std::shared_ptr<Blocks>, std::shared_ptr<Network>,
-                           std::shared_ptr<Pass>, std::shared_ptr<Samples>>;
   struct Place {
     Any what;
     uint32_t turn = 0;
   };
-  adjoin_handle add_locked(Any what);
   Any* find(adjoin_handle handle);
+  static constexpr const char* kNames[] = {"nothing", "a world", "blocks", "a network", "a pass", "samples"};
   [[noreturn]] static void refuse(const char* expected, adjoin_handle handle, const Any* found);
 
   std::mutex mutex_;

@@ -22,19 +22,17 @@ void tell_of_other_blas() {
   tell(std::string("adjoin: LibTorch's products run in the program's BLAS, ") + info.dli_fname);
 }
 
-std::chrono::milliseconds deadline_of(double seconds) {
-  require(std::isfinite(seconds) && seconds >= 0 && seconds < 1e9,
-          "options: deadline: expected seconds, or 0 for none");
-  return seconds == 0 ? std::chrono::milliseconds::max() : std::chrono::milliseconds(std::llround(1000 * seconds) + 1);
-}
-
-adjoin_world_options checked(const adjoin_world_options* given) {
+/// What a world is made with, where it can be made.
+adjoin_world_options checked(const adjoin_world_options* given, const adjoin_world* world) {
+  check_place("world", world);
+  check_has_no_world();
   adjoin_world_options options{};
   if (!given) return options;
-  need(given->struct_size == sizeof(options), "options: struct_size: expected ", sizeof(options), ", got ",
-       given->struct_size);
+  require(given->struct_size == sizeof(options), "options: struct_size: expected ", sizeof(options), ", got ",
+          given->struct_size);
   options = *given;
-  deadline_of(options.deadline);
+  require(std::isfinite(options.deadline) && options.deadline >= 0 && options.deadline < 1e9,
+          "options: deadline: expected seconds, or 0 for none");
   require(options.threads >= 0 && options.threads <= 4096, "options: threads: expected 0 to 4096");
   require(options.host_memory >= 0 && options.host_memory <= 2, "options: host_memory: expected 0, 1 or 2");
   return options;
@@ -44,7 +42,8 @@ MpiOptions mpi_options(int32_t comm, const adjoin_world_options& options) {
   MpiOptions mpi;
   mpi.communicator = comm;
   if (const char* ranks = std::getenv("ADJOIN_TEST_RANKS_OF_A_HOST")) mpi.ranks_of_a_host = std::atoi(ranks);
-  mpi.deadline = deadline_of(options.deadline);
+  mpi.deadline = std::chrono::milliseconds(std::llround(1000 * options.deadline) + 1);
+  if (options.deadline == 0) mpi.deadline = std::chrono::milliseconds::max();
   mpi.checked = options.checked != 0;
   mpi.ends_job = options.ends_job != 0;
   mpi.tell = [](const std::string& message) { tell(message); };
@@ -68,7 +67,7 @@ void destroy(adjoin_handle* handle, const char* function) {
   try {
     agreed<What>(function, *handle, [&](What&, Same&) {
       const int64_t uses = Handles::all().get<What>(*handle).use_count() - 3;  // by the handle, here, and by `agreed`
-      need(uses == 0, std::string(What::kName), " cannot be freed while ", uses, " of what was made on it live");
+      require(uses == 0, Handles::name_of<What>(), " cannot be freed while ", uses, " of what was made on it live");
     });
   } catch (const CommunicationError&) {  // the world has ended for all ranks, which do not wait for each other
   }
@@ -92,9 +91,7 @@ uint32_t adjoin_version(void) {
 
 int adjoin_world_of_mpi_f(int32_t comm, const adjoin_world_options* options, adjoin_world* world) {
   return guarded([&] {
-    require(world != nullptr, "world: expected a place for the handle, got null");
-    check_has_no_world();
-    const adjoin_world_options given = checked(options);
+    const adjoin_world_options given = checked(options, world);
     auto made = std::make_shared<World>();
     made->session = std::make_unique<MpiSession>(mpi_options(comm, given));
     *world = begin(made, Communicator(made->session->world()), given.threads);
@@ -103,9 +100,7 @@ int adjoin_world_of_mpi_f(int32_t comm, const adjoin_world_options* options, adj
 
 int adjoin_world_alone(const adjoin_world_options* options, adjoin_world* world) {
   return guarded([&] {
-    require(world != nullptr, "world: expected a place for the handle, got null");
-    check_has_no_world();
-    const adjoin_world_options given = checked(options);
+    const adjoin_world_options given = checked(options, world);
     ranks_begin();
     *world = begin(std::make_shared<World>(), Communicator(), given.threads);
   });
@@ -130,22 +125,19 @@ int adjoin_run_threads(int32_t ranks, int (*rank)(adjoin_world world, void* user
 }
 
 int adjoin_world_split(adjoin_world world, int32_t color, int32_t key, adjoin_world* part) {
-  return guarded([&] {
-    const auto of = agreed<World>("adjoin_world_split", world, [&](World&, Same&) {
-      require(part != nullptr, "part: expected a place for the handle, got null");
-    });
-    together(*of, [&] {
-      *part = 0;
-      const std::optional<Communicator> group = of->group.split(color, key);
-      if (!group) return;
-      const auto made = std::make_shared<World>();
-      made->whole = of;
-      made->counter = of->counter;
-      made->group = *group;
-      made->threads = of->threads;
-      *part = Handles::all().add(made);
-    });
-  });
+  const auto split = [&](const auto& of) {
+    *part = 0;
+    const std::optional<Communicator> group = of->group.split(color, key);
+    if (!group) return;
+    const auto made = std::make_shared<World>();
+    made->whole = of;
+    made->counter = of->counter;
+    made->group = *group;
+    made->threads = of->threads;
+    *part = Handles::all().add(made);
+  };
+  return by_all<World>(
+      "adjoin_world_split", world, [&](World&, Same&) { check_place("part", part); }, split);
 }
 
 int adjoin_world_rank(adjoin_world world, int32_t* rank, int32_t* size) {
@@ -159,15 +151,11 @@ int adjoin_world_rank(adjoin_world world, int32_t* rank, int32_t* size) {
 int adjoin_world_counts(adjoin_world world, int64_t* messages, int64_t* bytes, int64_t* collectives,
                         int64_t* collective_bytes) {
   return guarded([&] {
-    Counter& counter = *object<World>(world)->counter;
-    const auto take = [](int64_t* to, int64_t& count) {
-      if (to) *to = count;
-      count = 0;
-    };
-    take(messages, counter.messages);
-    take(bytes, counter.bytes);
-    take(collectives, counter.collectives);
-    take(collective_bytes, counter.collective_bytes);
+    const Counts counts = std::exchange(object<World>(world)->counter->counts, {});
+    if (messages) *messages = counts.messages;
+    if (bytes) *bytes = counts.bytes;
+    if (collectives) *collectives = counts.collectives;
+    if (collective_bytes) *collective_bytes = counts.collective_bytes;
   });
 }
 
@@ -203,32 +191,28 @@ int adjoin_blocks_create(adjoin_world world, int32_t order, int32_t dims, const 
 
 int adjoin_blocks_of_member(adjoin_world world, int32_t order, int32_t dims, const int64_t* shape,
                             const int64_t* starts, const int64_t* sizes, int32_t member, adjoin_blocks* blocks) {
-  return guarded([&] {
-    const auto of = agreed<World>("adjoin_blocks_create", world, [&](World&, Same& same) {
-      require(blocks != nullptr && shape != nullptr && starts != nullptr && sizes != nullptr,
-              "expected a shape, starts, sizes and a place for the handle, got null");
-      need(order == ADJOIN_ROWS_FIRST || order == ADJOIN_COLUMNS_FIRST, "order: expected 0 or 1, got ", order);
-      need(dims >= 1 && dims <= 3, "dims: expected 1 to 3, got ", dims);
-      same << order << dims;
-    });
+  const auto check = [&](World&, Same& same) {
+    require(blocks != nullptr && shape != nullptr && starts != nullptr && sizes != nullptr,
+            "expected a shape, starts, sizes and a place for the handle, got null");
+    require(order == ADJOIN_ROWS_FIRST || order == ADJOIN_COLUMNS_FIRST, "order: expected 0 or 1, got ", order);
+    require(dims >= 1 && dims <= 3, "dims: expected 1 to 3, got ", dims);
+    same << order << dims;
+  };
+  const auto create = [&](const auto& of) {
     const auto list = [&](const int64_t* numbers) { return std::vector<int64_t>(numbers, numbers + dims); };
     const auto in = order == ADJOIN_COLUMNS_FIRST ? insitu::DimOrder::columns_first : insitu::DimOrder::rows_first;
-    together(*of, [&] {
-      *blocks = Handles::all().add(std::make_shared<c::Blocks>(
-          of, insitu::Blocks(of->group, in, list(shape), list(starts), list(sizes), member)));
-    });
-  });
+    const insitu::Blocks made(of->group, in, list(shape), list(starts), list(sizes), member);
+    *blocks = Handles::all().add(std::make_shared<c::Blocks>(of, made));
+  };
+  return by_all<World>("adjoin_blocks_create", world, check, create);
 }
 
 int adjoin_blocks_of_points(adjoin_world world, int64_t points, adjoin_blocks* blocks) {
-  return guarded([&] {
-    const auto of = agreed<World>("adjoin_blocks_of_points", world, [&](World&, Same&) {
-      require(blocks != nullptr, "blocks: expected a place for the handle, got null");
-    });
-    together(*of, [&] {
-      *blocks = Handles::all().add(std::make_shared<c::Blocks>(of, insitu::Blocks::of_points(of->group, points)));
-    });
-  });
+  const auto create = [&](const auto& of) {
+    *blocks = Handles::all().add(std::make_shared<c::Blocks>(of, insitu::Blocks::of_points(of->group, points)));
+  };
+  return by_all<World>(
+      "adjoin_blocks_of_points", world, [&](World&, Same&) { check_place("blocks", blocks); }, create);
 }
 
 }  // extern "C"

@@ -5,25 +5,87 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/values.hpp"
-#include "adjoin/insitu/need.hpp"
 
 namespace adjoin::insitu {
 namespace {
 
-bool are_disjoint(const std::vector<int64_t>& starts, const std::vector<int64_t>& ends,
-                  const std::vector<int64_t>& other_starts, const std::vector<int64_t>& other_ends) {
-  for (size_t d = 0; d < starts.size(); ++d)
-    if (ends[d] <= other_starts[d] || other_ends[d] <= starts[d]) return true;
-  return false;
+struct Block {
+  int rank = 0, member = 0;
+  std::vector<int64_t> starts, ends;
+
+  std::string to_string() const {
+    std::string text = "rank " + std::to_string(rank) + "'s block ";
+    for (size_t d = 0; d < starts.size(); ++d) text += (d > 0 ? " x " : "") + Range{starts[d], ends[d]}.to_string();
+    return text;
+  }
+};
+
+bool are_disjoint(const Block& a, const Block& b) {
+  for (size_t d = 0; d < a.starts.size(); ++d)
+    if (a.ends[d] <= b.starts[d] || b.ends[d] <= a.starts[d]) return true;
+  return a.member != b.member;
+}
+
+/// The blocks of all ranks that have cells.
+std::vector<Block> blocks_of_all(const Communicator& world, const std::vector<int64_t>& shape,
+                                 const std::vector<int64_t>& starts, const std::vector<int64_t>& sizes, int member) {
+  const size_t dims = shape.size();
+  std::vector<int64_t> mine = shape;
+  mine.insert(mine.end(), starts.begin(), starts.end());
+  mine.insert(mine.end(), sizes.begin(), sizes.end());
+  mine.push_back(member);
+  const auto ranks = static_cast<size_t>(world.size());
+  std::vector<int64_t> all(mine.size() * ranks);
+  world.all_gather(buffer(mine), buffer(all), std::vector(ranks, std::ssize(mine)));
+  std::vector<Block> blocks;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const auto numbers = all.begin() + std::ssize(mine) * rank;
+    const auto of = [&](size_t kind) {
+      const auto begin = numbers + static_cast<std::ptrdiff_t>(kind * dims);
+      return std::vector<int64_t>(begin, begin + static_cast<std::ptrdiff_t>(dims));
+    };
+    Block block{rank, static_cast<int>(*(numbers + std::ssize(mine) - 1)), of(1), of(2)};
+    const std::vector<int64_t> domain = of(0);  // this rank may have given another
+    require(std::equal(domain.begin(), domain.end(), all.begin()), "blocks: rank ", rank, " gives the domain ",
+            shape_text(domain), ", rank 0 another");
+    const bool fits = std::ranges::all_of(domain, [](int64_t n) { return n > 0; }) &&
+                      std::ranges::all_of(block.ends, [](int64_t n) { return n >= 0; });
+    require(fits, "blocks: rank ", rank, ": expected a domain of at least 1 cell in each dim, and no negative size");
+    if (std::ranges::find(block.ends, 0) != block.ends.end()) continue;
+    require(block.member >= 0 && block.member < world.size(), "blocks: rank ", rank,
+            ": expected a member from 0, of at most as many as there are ranks");
+    for (size_t d = 0; d < dims; ++d) {
+      const bool is_within = block.starts[d] >= 0 && block.ends[d] <= domain[d] - block.starts[d];
+      block.ends[d] = is_within ? block.ends[d] + block.starts[d] : block.ends[d];
+      require(is_within, "blocks: rank ", rank, "'s block begins at ", block.starts[d], " and has ", block.ends[d],
+              " cells along a dim of ", domain[d]);
+    }
+    blocks.push_back(std::move(block));
+  }
+  require(!blocks.empty(), "blocks: no rank has a cell");
+  return blocks;
+}
+
+/// Why the blocks are no Cartesian arrangement: `misfit` is the first that does not fit.
+[[noreturn]] void refuse(const std::vector<Block>& blocks, const Block& misfit, const std::vector<int64_t>& shape,
+                         int members) {
+  int64_t left = members;
+  for (const int64_t n : shape) left *= n;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    for (size_t j = 0; j < i; ++j)
+      require(are_disjoint(blocks[j], blocks[i]), "blocks: ", blocks[j].to_string(), " and ", blocks[i].to_string(),
+              " overlap");
+    int64_t cells = 1;
+    for (size_t d = 0; d < shape.size(); ++d) cells *= blocks[i].ends[d] - blocks[i].starts[d];
+    left -= cells;
+  }
+  require(left == 0, "blocks: ", left, " cells of the domain are in no block; the first that does not fit is ",
+          misfit.to_string());
+  throw InvalidArgument("blocks: they are no Cartesian arrangement; the first that does not fit is " +
+                        misfit.to_string());
 }
 
 }  // namespace
-
-std::string Blocks::Block::to_string() const {
-  std::string text = "rank " + std::to_string(rank) + "'s block ";
-  for (size_t d = 0; d < starts.size(); ++d) text += (d > 0 ? " x " : "") + Range{starts[d], ends[d]}.to_string();
-  return text;
-}
 
 Blocks::Blocks(const Communicator& world, DimOrder order, std::vector<int64_t> shape, std::vector<int64_t> starts,
                std::vector<int64_t> sizes, int member)
@@ -32,9 +94,10 @@ Blocks::Blocks(const Communicator& world, DimOrder order, std::vector<int64_t> s
           "blocks: expected a shape, starts and sizes of as many dims");
   if (order_ == DimOrder::columns_first)
     for (auto* numbers : {&shape_, &starts, &sizes}) std::ranges::reverse(*numbers);
-  const std::vector<Block> blocks = blocks_of_all(world, starts, sizes, member);
+  const std::vector<Block> blocks = blocks_of_all(world, shape_, starts, sizes, member);
   for (const Block& block : blocks) members_ = std::max(members_, block.member + 1);
 
+  const auto refuse_all = [&](const Block& misfit) { refuse(blocks, misfit, shape_, members_); };
   std::vector<GridShape::Axis> axes;
   if (members_ > 1) axes.push_back({"member", members_});
   auto cells = static_cast<size_t>(members_);
@@ -51,15 +114,14 @@ Blocks::Blocks(const Communicator& world, DimOrder order, std::vector<int64_t> s
     for (size_t d = 0; d < dims(); ++d) {
       const auto part = std::ranges::lower_bound(starts_[d], block.starts[d]);
       const int64_t end = part + 1 == starts_[d].end() ? shape_[d] : *(part + 1);
-      if (block.ends[d] != end) refuse(blocks, block);
+      if (block.ends[d] != end) refuse_all(block);
       cell = cell * starts_[d].size() + static_cast<size_t>(part - starts_[d].begin());
     }
-    if (cell >= ranks.size() || ranks[cell] >= 0) refuse(blocks, block);
+    if (cell >= ranks.size() || ranks[cell] >= 0) refuse_all(block);
     ranks[cell] = block.rank;
   }
-  if (cells != blocks.size()) refuse(blocks, blocks.front());
-  for (size_t d = 0; d < dims(); ++d)
-    if (starts_[d].front() != 0) refuse(blocks, blocks.front());
+  const bool begin_at_0 = std::ranges::all_of(starts_, [](const auto& starts) { return starts.front() == 0; });
+  if (cells != blocks.size() || !begin_at_0) refuse_all(blocks.front());
   grid_.emplace(world, GridShape(axes, ranks));
 }
 
@@ -68,7 +130,7 @@ Blocks Blocks::of_points(const Communicator& world, int64_t points) {
   int64_t total = 0, start = 0;
   for (int rank = 0; rank < world.size(); ++rank) {
     const int64_t own = all[static_cast<size_t>(rank)];
-    need(own >= 0, "points: rank ", rank, ": expected a number of points, got ", own);
+    require(own >= 0, "points: rank ", rank, ": expected a number of points, got ", own);
     if (rank < world.rank()) start += own;
     total += own;
   }
@@ -76,62 +138,6 @@ Blocks Blocks::of_points(const Communicator& world, int64_t points) {
   Blocks blocks(world, DimOrder::rows_first, {total}, {start}, {points});
   blocks.are_points_ = true;
   return blocks;
-}
-
-std::vector<Blocks::Block> Blocks::blocks_of_all(const Communicator& world, const std::vector<int64_t>& starts,
-                                                 const std::vector<int64_t>& sizes, int member) const {
-  std::vector<int64_t> mine = shape_;
-  mine.insert(mine.end(), starts.begin(), starts.end());
-  mine.insert(mine.end(), sizes.begin(), sizes.end());
-  mine.push_back(member);
-  const auto ranks = static_cast<size_t>(world.size());
-  std::vector<int64_t> all(mine.size() * ranks);
-  world.all_gather(buffer(mine), buffer(all), std::vector(ranks, std::ssize(mine)));
-  std::vector<Block> blocks;
-  for (int rank = 0; rank < world.size(); ++rank) {
-    const auto numbers = all.begin() + std::ssize(mine) * rank;
-    const auto of = [&](size_t kind) {
-      const auto begin = numbers + static_cast<std::ptrdiff_t>(kind * dims());
-      return std::vector<int64_t>(begin, begin + static_cast<std::ptrdiff_t>(dims()));
-    };
-    Block block{rank, static_cast<int>(*(numbers + std::ssize(mine) - 1)), of(1), of(2)};
-    const std::vector<int64_t> domain = of(0);  // this rank may have given another
-    need(std::equal(domain.begin(), domain.end(), all.begin()), "blocks: rank ", rank, " gives the domain ",
-         shape_text(domain), ", rank 0 another");
-    const bool fits = std::ranges::all_of(domain, [](int64_t n) { return n > 0; }) &&
-                      std::ranges::all_of(block.ends, [](int64_t n) { return n >= 0; });
-    need(fits, "blocks: rank ", rank, ": expected a domain of at least 1 cell in each dim, and no negative size");
-    if (std::ranges::find(block.ends, 0) != block.ends.end()) continue;
-    need(block.member >= 0 && block.member < world.size(), "blocks: rank ", rank,
-         ": expected a member from 0, of at most as many as there are ranks");
-    for (size_t d = 0; d < dims(); ++d) {
-      const bool is_within = block.starts[d] >= 0 && block.ends[d] <= domain[d] - block.starts[d];
-      block.ends[d] = is_within ? block.ends[d] + block.starts[d] : block.ends[d];
-      need(is_within, "blocks: rank ", rank, "'s block begins at ", block.starts[d], " and has ", block.ends[d],
-           " cells along a dim of ", domain[d]);
-    }
-    blocks.push_back(std::move(block));
-  }
-  require(!blocks.empty(), "blocks: no rank has a cell");
-  return blocks;
-}
-
-void Blocks::refuse(const std::vector<Block>& blocks, const Block& misfit) const {
-  int64_t left = members_;
-  for (const int64_t n : shape_) left *= n;
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    for (size_t j = 0; j < i; ++j)
-      need(blocks[j].member != blocks[i].member ||
-               are_disjoint(blocks[j].starts, blocks[j].ends, blocks[i].starts, blocks[i].ends),
-           "blocks: ", blocks[j].to_string(), " and ", blocks[i].to_string(), " overlap");
-    int64_t cells = 1;
-    for (size_t d = 0; d < dims(); ++d) cells *= blocks[i].ends[d] - blocks[i].starts[d];
-    left -= cells;
-  }
-  need(left == 0, "blocks: ", left, " cells of the domain are in no block; the first that does not fit is ",
-       misfit.to_string());
-  throw InvalidArgument("blocks: they are no Cartesian arrangement; the first that does not fit is " +
-                        misfit.to_string());
 }
 
 nn::LayoutRule Blocks::rule() const {

@@ -41,16 +41,6 @@ class Blocks {
   nn::LayoutRule rule() const;
 
  private:
-  struct Block {
-    int rank = 0, member = 0;
-    std::vector<int64_t> starts, ends;
-    std::string to_string() const;
-  };
-  std::vector<Block> blocks_of_all(const Communicator& world, const std::vector<int64_t>& starts,
-                                   const std::vector<int64_t>& sizes, int member) const;
-  /// Why the blocks are no Cartesian arrangement: `misfit` is the first that does not fit.
-  [[noreturn]] void refuse(const std::vector<Block>& blocks, const Block& misfit) const;
-
   DimOrder order_;
   bool are_points_ = false;
   int members_ = 1;

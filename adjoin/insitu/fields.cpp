@@ -9,13 +9,12 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int64_t kMost = int64_t{1} << 31;  // of sizes and counts
+constexpr double kMost = 0x1p31;  // of sizes and counts
 
 std::optional<int64_t> integer_of(const json& value, int64_t least) {
-  if (!value.is_number_integer()) return std::nullopt;
-  const bool is_huge = value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(kMost);
-  const auto number = is_huge ? kMost + 1 : value.get<int64_t>();
-  return number >= least && number <= kMost ? std::optional(number) : std::nullopt;
+  const double number = value.is_number_integer() ? value.get<double>() : kMost + 1;
+  const bool fits = number >= static_cast<double>(least) && number <= kMost;
+  return fits ? std::optional(static_cast<int64_t>(number)) : std::nullopt;
 }
 
 }  // namespace

@@ -22,14 +22,6 @@
 namespace adjoin::insitu {
 namespace {
 
-/// A layer of nn/distributed for any number of dims, which is otherwise made by options of one, two or three.
-template <class Layer>
-class OfGeometry : public Layer {
- public:
-  template <class... Arguments>
-  explicit OfGeometry(Arguments&&... arguments) : Layer(std::forward<Arguments>(arguments)...) {}
-};
-
 template <class Layer>
 void use(Node& node, std::shared_ptr<Layer> layer) {
   node.apply = [layer](const std::vector<DistributedTensor>& x) { return layer->forward(x[0]); };
@@ -59,7 +51,9 @@ void convolve(const Fields& fields, const LayerSite& site, Node& node, nn::ConvG
                                 " channels in and the " + std::to_string(geometry.out_channels) + " out");
   node.space = made_by(geometry.windows, node.space);
   const nn::LayerLayouts layouts{.output = site.blocks.rule(), .tensor = at::TensorOptions(site.type)};
-  use(node, std::make_shared<OfGeometry<nn::ConvNdImpl>>(geometry, layouts, site.blocks.grid()));
+  const auto layer = std::make_shared<nn::ConvNdImpl>(geometry, layouts, site.blocks.grid());
+  node.room = [layer](const Layout& input) { return layer->room(input); };
+  use(node, layer);
 }
 
 void make_conv(const Fields& fields, const LayerSite& site, Node& node) {
@@ -136,9 +130,8 @@ void make_pool(const Fields& fields, const LayerSite& site, Node& node, bool is_
   for (const int64_t kernel : numbers_of(fields, site, "kernel", 2))
     geometry.windows.push_back({.kernel = kernel, .stride = kernel});
   node.space = made_by(geometry.windows, node.space);
-  use(node, std::make_shared<OfGeometry<nn::WeightlessImpl>>(
-                geometry.name, site.blocks.grid(),
-                std::function(nn::plan_of(geometry, site.blocks.grid(), site.blocks.rule()))));
+  use(node, std::make_shared<nn::WeightlessImpl>(geometry.name, site.blocks.grid(),
+                                                 nn::plan_of(geometry, site.blocks.grid(), site.blocks.rule())));
 }
 
 void make_upsample(const Fields& fields, const LayerSite& site, Node& node) {
@@ -148,14 +141,9 @@ void make_upsample(const Fields& fields, const LayerSite& site, Node& node) {
     node.space[d] = like.empty() ? node.space[d] * factor[d] : site.node(like).space[d];
   nn::InterpolateFuncOptions options;
   options.size(node.space);
-  if (mode == "linear") {
-    if (node.space.size() == 1) options.mode(torch::kLinear);
-    if (node.space.size() == 2) options.mode(torch::kBilinear);
-    if (node.space.size() == 3) options.mode(torch::kTrilinear);
-    options.align_corners(false);
-  } else if (mode != "nearest") {
-    fields.refuse("mode", "nearest or linear");
-  }
+  const nn::InterpolateFuncOptions::mode_t linear[] = {torch::kLinear, torch::kBilinear, torch::kTrilinear};
+  if (mode == "linear") options.mode(linear[node.space.size() - 1]).align_corners(false);
+  if (mode != "linear" && mode != "nearest") fields.refuse("mode", "nearest or linear");
   use(node, std::make_shared<nn::UpsampleImpl>(options, site.blocks.grid(), site.blocks.rule()));
 }
 
@@ -168,8 +156,8 @@ void make_channel_norm(const Fields& fields, const LayerSite& site, Node& node, 
                                          .momentum = fields.number("momentum", 0.1, 0, 1),
                                          .affine = fields.flag("affine", !per_sample),
                                          .tracks = !per_sample};
-  use(node, std::make_shared<OfGeometry<nn::ChannelNormImpl>>(
-                geometry, nn::LayerLayouts{.tensor = at::TensorOptions(site.type)}, site.blocks.grid()));
+  use(node, std::make_shared<nn::ChannelNormImpl>(geometry, nn::LayerLayouts{.tensor = at::TensorOptions(site.type)},
+                                                  site.blocks.grid()));
 }
 
 void make_group_norm(const Fields& fields, const LayerSite& site, Node& node) {
@@ -181,8 +169,8 @@ void make_group_norm(const Fields& fields, const LayerSite& site, Node& node) {
                                         .groups = groups,
                                         .eps = fields.number("eps", 1e-5, 0, 1),
                                         .affine = fields.flag("affine", true)};
-  use(node, std::make_shared<OfGeometry<nn::SampleNormImpl>>(
-                geometry, nn::LayerLayouts{.tensor = at::TensorOptions(site.type)}, site.blocks.grid()));
+  use(node, std::make_shared<nn::SampleNormImpl>(geometry, nn::LayerLayouts{.tensor = at::TensorOptions(site.type)},
+                                                 site.blocks.grid()));
 }
 
 /// One number for all channels, or one for each.
@@ -212,28 +200,16 @@ void make_normaliser(const Fields& fields, const LayerSite& site, Node& node) {
   };
 }
 
-using Function = at::Tensor (*)(const at::Tensor&);
-const std::map<std::string, Function>& functions() {
-  static const std::map<std::string, Function> all{{"relu", [](const at::Tensor& x) { return at::relu(x); }},
-                                                   {"leakyrelu", [](const at::Tensor& x) { return at::leaky_relu(x); }},
-                                                   {"elu", [](const at::Tensor& x) { return at::elu(x); }},
-                                                   {"gelu", [](const at::Tensor& x) { return at::gelu(x); }},
-                                                   {"silu", [](const at::Tensor& x) { return at::silu(x); }},
-                                                   {"softplus", [](const at::Tensor& x) { return at::softplus(x); }},
-                                                   {"sigmoid", [](const at::Tensor& x) { return at::sigmoid(x); }},
-                                                   {"tanh", [](const at::Tensor& x) { return at::tanh(x); }},
-                                                   {"identity", [](const at::Tensor& x) { return x; }}};
-  return all;
-}
-
 void join(const Fields& fields, const std::vector<const Node*>& inputs, Node& node, bool adds) {
+  const auto described = [](const Node& of) {
+    return "'" + of.name + "' has " + std::to_string(of.channels) + " channels of " + shape_text(of.space);
+  };
+  node.channels = adds ? inputs[0]->channels : 0;
   for (const Node* input : inputs) {
     if (input->space != node.space || (adds && input->channels != node.channels))
-      fields.refuse("of", "layers of one size" + std::string(adds ? " and as many channels" : "") + ", but '" +
-                              inputs[0]->name + "' has " + std::to_string(node.channels) + " channels of " +
-                              shape_text(node.space) + " and '" + input->name + "' " + std::to_string(input->channels) +
-                              " of " + shape_text(input->space));
-    if (!adds && input != inputs[0]) node.channels += input->channels;
+      fields.refuse("of", "layers of one size" + std::string(adds ? " and as many channels" : "") + ", but " +
+                              described(*inputs[0]) + " and " + described(*input));
+    if (!adds) node.channels += input->channels;
   }
   if (adds)
     node.apply = [](const std::vector<DistributedTensor>& x) {
@@ -245,7 +221,15 @@ void join(const Fields& fields, const std::vector<const Node*>& inputs, Node& no
     node.apply = [](const std::vector<DistributedTensor>& x) { return cat(x, 1); };
 }
 
-using Maker = void (*)(const Fields&, const LayerSite&, Node&);
+using Maker = std::function<void(const Fields&, const LayerSite&, Node&)>;
+
+/// A layer that applies a function to each element.
+Maker elementwise(at::Tensor (*function)(const at::Tensor&)) {
+  return [function](const Fields&, const LayerSite&, Node& node) {
+    node.apply = [function](const std::vector<DistributedTensor>& x) { return map(x[0], function); };
+  };
+}
+
 const std::map<std::string, Maker>& makers() {
   static const std::map<std::string, Maker> all{
       {"conv", make_conv},
@@ -259,17 +243,20 @@ const std::map<std::string, Maker>& makers() {
       {"batchnorm", [](const Fields& f, const LayerSite& s, Node& n) { make_channel_norm(f, s, n, false); }},
       {"instancenorm", [](const Fields& f, const LayerSite& s, Node& n) { make_channel_norm(f, s, n, true); }},
       {"groupnorm", make_group_norm},
-      {"dropout", [](const Fields& f, const LayerSite&, Node& n) {
+      {"dropout",
+       [](const Fields& f, const LayerSite&, Node& n) {
          use(n, std::make_shared<nn::DropoutImpl>(nn::DropoutOptions(f.number("p", 0.5, 0, 1)), n.name));
-       }}};
+       }},
+      {"relu", elementwise([](const at::Tensor& x) { return at::relu(x); })},
+      {"leakyrelu", elementwise([](const at::Tensor& x) { return at::leaky_relu(x); })},
+      {"elu", elementwise([](const at::Tensor& x) { return at::elu(x); })},
+      {"gelu", elementwise([](const at::Tensor& x) { return at::gelu(x); })},
+      {"silu", elementwise([](const at::Tensor& x) { return at::silu(x); })},
+      {"softplus", elementwise([](const at::Tensor& x) { return at::softplus(x); })},
+      {"sigmoid", elementwise([](const at::Tensor& x) { return at::sigmoid(x); })},
+      {"tanh", elementwise([](const at::Tensor& x) { return at::tanh(x); })},
+      {"identity", elementwise([](const at::Tensor& x) { return x; })}};
   return all;
-}
-
-std::string known_types() {
-  std::string names = "add, cat";
-  for (const auto& [name, unused] : makers()) names += ", " + name;
-  for (const auto& [name, unused] : functions()) names += ", " + name;
-  return names;
 }
 
 /// What is beyond one end.
@@ -311,19 +298,14 @@ std::vector<Edges> edges_of(const Fields& fields, const Blocks& blocks, std::vec
 void make_layer(const Fields& fields, const LayerSite& site, const std::vector<const Node*>& inputs, Node& node) {
   const std::string type = fields.word("type", {});
   const auto maker = makers().find(type);
-  const auto function = functions().find(type);
   node.channels = inputs[0]->channels;
   node.space = inputs[0]->space;
-  if (type == "add" || type == "cat")
-    join(fields, inputs, node, type == "add");
-  else if (inputs.size() != 1)
-    fields.refuse("of", "one layer");
-  else if (maker != makers().end())
-    maker->second(fields, site, node);
-  else if (function != functions().end())
-    node.apply = [f = function->second](const std::vector<DistributedTensor>& x) { return map(x[0], f); };
-  else
-    fields.refuse("type", "one of " + known_types());
+  std::string known = "add, cat";
+  for (const auto& [name, unused] : makers()) known += ", " + name;
+  const bool joins = type == "add" || type == "cat";
+  if (!joins && inputs.size() != 1) fields.refuse("of", "one layer");
+  if (!joins && maker == makers().end()) fields.refuse("type", "one of " + known);
+  joins ? join(fields, inputs, node, type == "add") : maker->second(fields, site, node);
   fields.end();
 }
 

@@ -24,6 +24,8 @@ struct Node {
   std::shared_ptr<Normaliser> normaliser = {};     ///< the module, where it is one
   std::vector<nn::Parameter> pieces = {};          ///< of a program, which is no module of the network
   std::function<DistributedTensor(const std::vector<DistributedTensor>&)> apply = {};
+  std::function<std::vector<Pads>(const Layout& input)> room =
+      {};  ///< of a layer that can complete it (DistributedTensor::room)
 };
 
 /// What a layer is made with.

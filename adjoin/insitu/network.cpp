@@ -6,7 +6,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/insitu/fields.hpp"
 #include "adjoin/insitu/layers.hpp"
-#include "adjoin/insitu/need.hpp"
+#include "adjoin/movement/move.hpp"
 
 namespace adjoin::insitu {
 
@@ -45,8 +45,14 @@ Network::Network(const Blocks& blocks, const std::string& description, at::Scala
     nodes_.push_back(std::move(node));
   }
   last_used_.assign(nodes_.size(), 0);
-  for (size_t i = 1; i < nodes_.size(); ++i)
+  for (size_t i = 0; i < nodes_.size(); ++i) {
     for (const size_t of : nodes_[i].of) last_used_[of] = i;
+    double elements = 1;
+    for (const int64_t size : layout_of(nodes_[i], 1).shape_on(blocks.grid().world().rank()))
+      elements *= static_cast<double>(size);
+    made_ += elements;
+    most_made_ = std::max(most_made_, elements);
+  }
   nn::initialize(*this, seed);
   for (const Node& node : nodes_)
     if (node.normaliser) node.normaliser->reset();
@@ -56,8 +62,8 @@ Network::~Network() = default;
 
 size_t Network::index_of(const std::string& name) const {
   const auto found = std::ranges::find(nodes_, name, &Node::name);
-  need(found != nodes_.end(), "layer '", nodes_.size() - 1, "': there is no layer '", name.substr(0, 60),
-       "' before it");
+  require(found != nodes_.end(), "layer '", nodes_.size() - 1, "': there is no layer '", name.substr(0, 60),
+          "' before it");
   return static_cast<size_t>(found - nodes_.begin());
 }
 
@@ -65,6 +71,10 @@ std::vector<nn::Parameter> Network::parameters_and_buffers() const {
   std::vector<nn::Parameter> all = nn::parameters_of(*this);
   for (const Node& node : nodes_) all.insert(all.end(), node.pieces.begin(), node.pieces.end());
   return all;
+}
+
+double Network::bytes_of_pass(int64_t batch, bool records) const {
+  return (records ? made_ : most_made_) * static_cast<double>(batch) * static_cast<double>(c10::elementSize(type_));
 }
 
 void Network::zero_gradients() {
@@ -80,7 +90,7 @@ Layout Network::layout_of(const Node& node, int64_t batch) const {
 Normaliser& Network::running_normaliser(const std::string& layer) const {
   const auto node = std::ranges::find(nodes_, layer, &Node::name);
   const bool is_one = node != nodes_.end() && node->normaliser && node->normaliser->is_running();
-  need(is_one, "layer '", layer.substr(0, 60), "': expected one of type normalise without a given mean");
+  require(is_one, "layer '", layer.substr(0, 60), "': expected one of type normalise without a given mean");
   return *node->normaliser;
 }
 
@@ -97,14 +107,23 @@ Layout Network::output_layout(int64_t batch) const {
   return layout_of(nodes_.back(), batch);
 }
 
+DistributedTensor Network::input(int64_t batch) const {
+  const Layout layout = input_layout(batch);
+  const Node& first = nodes_[1];  // which can read nothing but the input
+  const std::vector<Pads> room = first.room ? first.room(layout) : std::vector<Pads>();
+  std::vector<int64_t> shape = layout.shape_on(blocks_.grid().world().rank());
+  for (size_t d = 0; d < room.size(); ++d) shape[d] += room[d].left + room[d].right;
+  const at::Tensor memory = at::empty(shape, at::TensorOptions(type_));
+  return {.local = within(memory, room), .layout = layout, .grid = blocks_.grid(), .room = memory};
+}
+
 DistributedTensor Network::forward(const DistributedTensor& x) {
   std::vector<std::optional<DistributedTensor>> made(nodes_.size());
   made[0] = x;
   for (size_t i = 1; i < nodes_.size(); ++i) {
     std::vector<DistributedTensor> read;
     for (const size_t of : nodes_[i].of) read.push_back(*made[of]);
-    for (const size_t of : nodes_[i].of)
-      if (last_used_[of] == i) made[of].reset();
+    for (const size_t of : nodes_[i].of) last_used_[of] == i ? made[of].reset() : made[of]->room.reset();
     made[i] = nodes_[i].apply(read);
   }
   const Layout output = output_layout(x.layout.shape()[0] / blocks_.members());

@@ -30,6 +30,9 @@ class Network : public torch::nn::Module {
   Network(const Blocks& blocks, const std::string& description, at::ScalarType type, uint64_t seed);
   ~Network() override;
 
+  /// An input of so many samples of each member, to be filled in: its memory has room for the halo of the layer that reads it, which then
+  /// copies nothing. Called by all ranks.
+  DistributedTensor input(int64_t batch) const;
   /// Shape: [batch, channels, *space] -> the last layer's; both cut by Blocks::rule
   DistributedTensor forward(const DistributedTensor& x);
 
@@ -46,6 +49,9 @@ class Network : public torch::nn::Module {
   /// The last layer, where it gives outputs their mean and deviation; else nullptr.
   const Normaliser* output_normaliser() const;
   std::vector<nn::Parameter> parameters_and_buffers() const;
+  /// About how many bytes this rank needs at least for a pass over so many samples: for what all layers make, or without `records`, for what
+  /// one makes.
+  double bytes_of_pass(int64_t batch, bool records) const;
   /// Forgets the gradients.
   void zero_gradients();
 
@@ -56,8 +62,9 @@ class Network : public torch::nn::Module {
   Blocks blocks_;
   at::ScalarType type_;
   std::string description_;
-  std::vector<Node> nodes_;        // in the order in which they run; the first is the input
-  std::vector<size_t> last_used_;  // for each node, the last that reads it
+  std::vector<Node> nodes_;          // in the order in which they run; the first is the input
+  std::vector<size_t> last_used_;    // for each node, the last that reads it
+  double made_ = 0, most_made_ = 0;  // elements of this rank, for one sample, of all layers and of one
 };
 
 }  // namespace adjoin::insitu

@@ -3,56 +3,54 @@
 #include <ATen/ATen.h>
 
 #include "adjoin/base/error.hpp"
-#include "adjoin/insitu/need.hpp"
 #include "adjoin/insitu/normaliser.hpp"
 
 namespace adjoin::insitu {
 namespace {
 
-DistributedTensor run(Network& network, const at::Tensor& input, int64_t batch, const Pass::Options& options) {
+DistributedTensor run(Network& network, DistributedTensor input, const Pass::Options& options) {
   const at::AutoGradMode records(options.records);
   network.train(options.trains);
-  Step step = options.step;
-  step.training = options.trains;
-  return network.forward({input, network.input_layout(batch), network.blocks().grid(), step});
-}
-
-at::Tensor losses(const Loss& loss, const at::Tensor& difference) {
-  if (loss.kind == Loss::Kind::mae) return difference.abs();
-  if (loss.kind == Loss::Kind::mse) return difference.square();
-  return at::huber_loss(difference, at::zeros_like(difference), at::Reduction::None, loss.delta);
+  input.step = options.step;
+  input.step->training = options.trains;
+  return network.forward(input);
 }
 
 }  // namespace
 
-Loss Loss::named(const std::string& name, double delta) {
-  need(delta > 0, "loss: expected a delta above 0, got ", delta);
-  if (name == "mse") return {Kind::mse, delta};
-  if (name == "mae") return {Kind::mae, delta};
-  need(name == "huber", "loss: expected mse, mae or huber, got '", name.substr(0, 60), "'");
-  return {Kind::huber, delta};
+Loss loss_named(const std::string& name, double delta) {
+  require(delta > 0, "loss: expected a delta above 0, got ", delta);
+  if (name == "mse") return [](const at::Tensor& x) { return x.square(); };
+  if (name == "mae") return [](const at::Tensor& x) { return x.abs(); };
+  require(name == "huber", "loss: expected mse, mae or huber, got '", name.substr(0, 60), "'");
+  return [delta](const at::Tensor& x) { return at::huber_loss(x, at::zeros_like(x), at::Reduction::None, delta); };
 }
 
-Pass::Pass(Network& network, const at::Tensor& inputs, int64_t batch, const Options& options)
+Pass::Pass(Network& network, DistributedTensor input, const Options& options)
     : network_(network),
       options_(options),
-      input_(inputs.detach().requires_grad_(options.records && options.input_gradients)),
-      output_(run(network, input_, batch, options_)) {
+      input_(input.local = input.local.detach().requires_grad_(options.records && options.input_gradients)),
+      output_(run(network, std::move(input), options_)) {
   if (!options.input_gradients) input_.reset();  // what backward reads of it may be another copy, with halos
 }
 
-Pass::Sums Pass::sums(const Loss& loss, const at::Tensor& target, const at::Tensor& weights) const {
+Pass::PartOfLoss Pass::part_of_loss(const Loss& loss, const at::Tensor& target, const at::Tensor& weights) const {
   const at::AutoGradMode records(options_.records);
   at::Tensor difference = output_.local - target;
   if (const Normaliser* last = network_.output_normaliser()) difference = last->scaled(difference);
-  const at::Tensor each = losses(loss, difference);
-  if (!weights.defined()) return {each.sum(at::kDouble), static_cast<double>(each.numel())};
-  return {(each * weights).sum(at::kDouble), weights.expand_as(each).sum(at::kDouble).item<double>()};
+  const at::Tensor each = loss(difference);
+  const at::Tensor sum = (weights.defined() ? each * weights : each).sum(at::kDouble);
+  const double weight =
+      weights.defined() ? weights.expand_as(each).sum(at::kDouble).item<double>() : static_cast<double>(each.numel());
+  return {sum, {sum.item<double>(), weight}};
 }
 
-void Pass::set_loss(const Sums& sums, double weight) {
+double Pass::set_loss(const PartOfLoss& part) {
   const at::AutoGradMode records(options_.records);
-  loss_ = sums.of_differences / weight;
+  const auto [sum, weight] = part.sums;
+  require(weight > 0, "weights: expected a sum above 0 over all ranks, got ", weight);
+  loss_ = part.differences / weight;
+  return sum / weight;
 }
 
 void Pass::check_backward(bool has_output_gradient) const {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -7,16 +9,11 @@
 
 namespace adjoin::insitu {
 
-/// How the difference of an output and its target counts: its square, its absolute value, or Huber's: half its square up to `delta`, and
-/// beyond that delta times (its absolute value - delta / 2).
-struct Loss {
-  enum class Kind : uint8_t { mse, mae, huber };
-  Kind kind = Kind::mse;
-  double delta = 1;
-
-  /// "mse", "mae", "huber". Throws: InvalidArgument for another word, or a delta that is not above 0
-  static Loss named(const std::string& name, double delta);
-};
+/// How the difference of each output and its target counts.
+using Loss = std::function<at::Tensor(const at::Tensor& difference)>;
+/// "mse": its square; "mae": its absolute value; "huber": half its square up to `delta`, and beyond that delta times (its absolute value -
+/// delta / 2). Throws: InvalidArgument for another word, or a delta that is not above 0
+Loss loss_named(const std::string& name, double delta);
 
 /// One forward pass of a network, and what backward needs of it. Several may be alive. All ranks of the world call each function, also
 /// those without cells, whose pieces have no elements.
@@ -29,25 +26,24 @@ class Pass {
     Step step = {};                ///< for dropout
   };
 
-  /// `inputs`: this rank's piece [batch, channels, *cells] in the network's type; the pass may keep it.
-  Pass(Network& network, const at::Tensor& inputs, int64_t batch, const Options& options);
+  /// `input`: as Network::input, filled in; the pass may keep it.
+  Pass(Network& network, DistributedTensor input, const Options& options);
 
-  Network& network() const { return network_; }
   /// Samples of each member.
   int64_t batch() const { return output_.layout.shape()[0] / network_.blocks().members(); }
   /// This rank's piece [batch, channels, *cells].
   at::Tensor output() const { return output_.local.detach(); }
 
-  /// This rank's sums for the loss: of the weighted differences, and of the weights of all elements. `target` is a piece like the
-  /// output's; `weights`, which may be undefined, one that broadcasts to it. Where the last layer gives outputs their deviation,
-  /// differences are divided by it.
-  struct Sums {
-    at::Tensor of_differences;
-    double of_weights = 0;
+  /// This rank's part of a loss. `target` is a piece like the output's; `weights`, which may be undefined, one that broadcasts to it. Where
+  /// the last layer gives outputs their deviation, differences are divided by it.
+  struct PartOfLoss {
+    at::Tensor differences;        ///< the sum of the weighted ones
+    std::array<double, 2> sums{};  ///< this, and that of the weights of all elements
   };
-  Sums sums(const Loss& loss, const at::Tensor& target, const at::Tensor& weights) const;
-  /// From then on backward begins with the sum over all ranks divided by `weight`, the sum of all their weights.
-  void set_loss(const Sums& sums, double weight);
+  PartOfLoss part_of_loss(const Loss& loss, const at::Tensor& target, const at::Tensor& weights) const;
+  /// The loss of a part whose `sums` were added up over all ranks. From then on backward begins with it.
+  /// Throws: InvalidArgument where the weights' sum is not above 0
+  double set_loss(const PartOfLoss& part);
 
   /// From the loss, or from a gradient of the output, whose piece is given. Adds to the gradients of the weights. A pass has one backward.
   /// Throws: InvalidArgument on all ranks alike without a loss, without a record, or the second time

@@ -9,7 +9,6 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/hash.hpp"
 #include "adjoin/comm/values.hpp"
-#include "adjoin/insitu/need.hpp"
 #include "adjoin/movement/global_tensor.hpp"
 #include "adjoin/parallel/distribute.hpp"
 #include "adjoin/program/declared.hpp"
@@ -31,8 +30,8 @@ std::shared_ptr<program::Program> read_by_all(const std::string& file, const Com
   const std::vector<std::string> failures = texts_of_all(failure, world);
   const std::vector<int64_t> hashes = numbers_of_all(static_cast<int64_t>(hash_of(bytes)), world);
   for (size_t rank = 0; rank < failures.size(); ++rank) {
-    need(failures[rank].empty(), "rank ", rank, ": ", failures[rank]);
-    need(hashes[rank] == hashes[0], "rank ", rank, " reads another ", file, " than rank 0");
+    require(failures[rank].empty(), "rank ", rank, ": ", failures[rank]);
+    require(hashes[rank] == hashes[0], "rank ", rank, " reads another ", file, " than rank 0");
   }
   return net;
 }
@@ -49,7 +48,7 @@ void set_output(const program::Program& net, const program::TensorSpec& input, N
     fits = !size.is_fixed || size.example == sizes[d];
     if (!size.symbol.empty()) of_symbols[size.symbol] = sizes[d];
   }
-  need(fits, "expected a program of ", shape_text(sizes), ", got one of ", program::to_string(input));
+  require(fits, "expected a program of ", shape_text(sizes), ", got one of ", program::to_string(input));
   const program::OuterGraph& graph = net.graph();
   std::vector<int64_t> made;
   for (size_t i = 0; i < graph.outputs.size(); ++i) {

@@ -16,8 +16,9 @@ class Samples {
   size_t size() const { return ring_.size(); }
   /// Keeps one sample, [1, channels, *cells] each, in the place of the oldest where the ring is full.
   void add(const at::Tensor& inputs, const at::Tensor& target);
-  /// So many different samples, as the seed and the number of earlier draws say: [batch, channels, *cells] each.
-  std::pair<at::Tensor, at::Tensor> draw(size_t batch);
+  /// Draws so many different samples, as the seed and the number of earlier draws say, [batch, channels, *cells] each: writes their inputs
+  /// and returns their targets.
+  at::Tensor draw(size_t batch, at::Tensor inputs);
 
  private:
   size_t capacity_, next_ = 0;

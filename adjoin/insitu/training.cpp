@@ -35,44 +35,37 @@ std::vector<nn::Parameter> pieces_of(const Network& network, const Training* tra
 
 }  // namespace
 
-Training::Choice Training::choice_of(const Network& network, const std::string& description) {
+Training::Training(const Network& network, const std::string& description) {
   const nlohmann::json all = parsed("optimizer", description);
   const Fields fields("optimizer", all);
-  Choice choice{rule_of(fields), {}, {}};
-  choice.options.weight_decay = fields.number("decay", 0, 0, kMostReal);
-  choice.options.clip = fields.number("clip", 0, 0, kMostReal);
-  choice.options.joins_decays = true;
-  choice.options.workers = network.blocks().grid().world();
-  Schedule& schedule = choice.schedule;
-  schedule.name = fields.word("schedule", "constant");
-  schedule.rate = fields.number("rate", 1e-3, 0, kMostReal);
-  schedule.warmup = fields.integer("warmup", 0, 0);
-  schedule.steps = fields.integer("steps", 0, 0);
-  if (schedule.name != "constant" && schedule.name != "linear" && schedule.name != "cosine")
+  parallel::Rule rule = rule_of(fields);
+  parallel::OptimizerOptions options;
+  options.weight_decay = fields.number("decay", 0, 0, kMostReal);
+  options.clip = fields.number("clip", 0, 0, kMostReal);
+  options.joins_decays = true;
+  options.workers = network.blocks().grid().world();
+  schedule_ = fields.word("schedule", "constant");
+  rate_ = fields.number("rate", 1e-3, 0, kMostReal);
+  warmup_ = fields.integer("warmup", 0, 0);
+  steps_ = fields.integer("steps", 0, 0);
+  if (schedule_ != "constant" && schedule_ != "linear" && schedule_ != "cosine")
     fields.refuse("schedule", "constant, linear or cosine");
-  if (schedule.name != "constant" && schedule.steps <= schedule.warmup)
-    fields.refuse("steps", "a number above the " + std::to_string(schedule.warmup) + " steps of \"warmup\"");
+  if (schedule_ != "constant" && steps_ <= warmup_)
+    fields.refuse("steps", "a number above the " + std::to_string(warmup_) + " steps of \"warmup\"");
   fields.end();
-  return choice;
+  optimizer_.emplace(network.parameters_and_buffers(), std::move(rule), std::move(options));
 }
 
-Training::Training(const Network& network, const std::string& description)
-    : Training(network, choice_of(network, description)) {}
-
-Training::Training(const Network& network, Choice choice)
-    : schedule_(std::move(choice.schedule)),
-      optimizer_(network.parameters_and_buffers(), std::move(choice.rule), std::move(choice.options)) {}
-
 double Training::rate_of(int64_t step) const {
-  const auto at = static_cast<double>(step), warmup = static_cast<double>(schedule_.warmup);
-  if (step < schedule_.warmup) return schedule_.rate * (at + 1) / warmup;
-  if (schedule_.name == "constant") return schedule_.rate;
-  const double gone = std::min(1.0, (at - warmup) / (static_cast<double>(schedule_.steps) - warmup));
-  return schedule_.rate * (schedule_.name == "linear" ? 1 - gone : (1 + std::cos(std::numbers::pi * gone)) / 2);
+  const auto at = static_cast<double>(step), warmup = static_cast<double>(warmup_);
+  if (step < warmup_) return rate_ * (at + 1) / warmup;
+  if (schedule_ == "constant") return rate_;
+  const double gone = std::min(1.0, (at - warmup) / (static_cast<double>(steps_) - warmup));
+  return rate_ * (schedule_ == "linear" ? 1 - gone : (1 + std::cos(std::numbers::pi * gone)) / 2);
 }
 
 parallel::Update Training::step(std::optional<double> rate) {
-  return optimizer_.step(rate.value_or(rate_of(optimizer_.steps_taken())));
+  return optimizer_->step(rate.value_or(rate_of(optimizer_->steps_taken())));
 }
 
 void save(const std::filesystem::path& path, const Network& network, const Training* training) {

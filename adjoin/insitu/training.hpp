@@ -26,24 +26,13 @@ class Training {
   /// Called by all ranks.
   parallel::Update step(std::optional<double> rate);
   double rate_of(int64_t step) const;
-  std::vector<nn::Parameter> state() const { return optimizer_.state(); }
+  std::vector<nn::Parameter> state() const { return optimizer_->state(); }
 
  private:
-  struct Schedule {
-    std::string name;
-    double rate = 0;
-    int64_t warmup = 0, steps = 0;
-  };
-  struct Choice {
-    parallel::Rule rule;
-    parallel::OptimizerOptions options;
-    Schedule schedule;
-  };
-  static Choice choice_of(const Network& network, const std::string& description);
-  Training(const Network& network, Choice choice);
-
-  Schedule schedule_;
-  parallel::Optimizer optimizer_;
+  std::string schedule_;
+  double rate_ = 0;
+  int64_t warmup_ = 0, steps_ = 0;
+  std::optional<parallel::Optimizer> optimizer_;
 };
 
 /// Writes a safetensors file with the weights, also running statistics, and what a training remembers, if there is one. PyTorch's names

@@ -20,6 +20,9 @@ struct DistributedTensor {
   Grid grid;  ///< the layout's ranks are those of its world
   /// The training step that made it; tensors computed from it carry it on. Dropout in training requires it.
   std::optional<Step> step = {};
+  /// Memory of which `local` is a part, with a margin around it: a layer that needs just this margin, as HaloExchange::room says, writes its
+  /// halo there instead of copying `local`, unless `local` requires a gradient. Of the layers that read a tensor, one is given it.
+  at::Tensor room = {};
 };
 
 /// Each worker of `grid` keeps its piece of a tensor that all of them hold.

@@ -23,6 +23,7 @@ class Exchange {
   Exchange(MovePlan plan, std::vector<int64_t> shape, Communicator world);
   /// x is this worker's piece, and may have any strides; so may y, into which the result is written.
   at::Tensor operator()(const at::Tensor& x);
+  /// x may be its own place in y, if nothing is summed: then it is not copied.
   void into(const at::Tensor& x, const at::Tensor& y);
 
  private:

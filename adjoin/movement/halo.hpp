@@ -26,8 +26,12 @@ class HaloExchange {
   /// Adjoint: ghosts are sent back to their owners and added; an element that no worker needs gets zero
   /// Cost:    one exchange with one message for each neighbour's box, and the result; the result once more where
   ///          indices are replicated, reflected or circular, or where nothing is exchanged and padding must be added
-  at::Tensor operator()(const at::Tensor& x) const;
+  /// Where x is the part of `room` that room() says, and requires no gradient, its halo is written there and x is not copied for it.
+  at::Tensor operator()(const at::Tensor& x, const at::Tensor& room = {}) const;
 
+  /// How far what is fetched, with its padding, goes beyond this worker's piece of the input, for each dim. Empty where the piece is no
+  /// part of it.
+  const std::vector<Pads>& room() const { return room_; }
   /// The layout of the windows' outputs, which are computed from the result.
   const Layout& outputs() const { return plan_.outputs; }
   /// The exchange alone, before padding is added.
@@ -41,7 +45,8 @@ class HaloExchange {
   std::vector<int> parts_;         // of this worker, one for each dim; none outside the grid
   std::vector<at::Tensor> order_;  // for each dim in which the fetched elements are not yet in order
   std::vector<Pads> pads_;         // for each dim; empty where there are none, as with `order_`
-  bool has_values_ = false;        // some of the pads are not `fill_`
+  std::vector<Pads> room_;
+  bool has_values_ = false;  // some of the pads are not `fill_`
   Move fetch_;
 };
 

@@ -24,14 +24,6 @@ std::vector<int64_t> last_first(const std::vector<Pads>& pads) {
   return numbers;
 }
 
-at::Tensor within(at::Tensor y, const std::vector<Pads>& pads) {
-  for (size_t dim = 0; dim < pads.size(); ++dim) {
-    const auto d = static_cast<int64_t>(dim);
-    if (pads[dim] != Pads{}) y = y.narrow(d, pads[dim].left, y.size(d) - pads[dim].left - pads[dim].right);
-  }
-  return y;
-}
-
 /// Fills a tensor's margins.
 void fill_margins(const at::Tensor& y, const std::vector<Pads>& pads, double fill) {
   for (size_t dim = 0; dim < pads.size(); ++dim) {
@@ -41,12 +33,10 @@ void fill_margins(const at::Tensor& y, const std::vector<Pads>& pads, double fil
   }
 }
 
-/// A tensor in which only the margins are written, with zeros.
-at::Tensor with_margins(const at::TensorOptions& options, std::vector<int64_t> shape, const std::vector<Pads>& pads) {
+at::Tensor empty_with_margins(const at::TensorOptions& options, std::vector<int64_t> shape,
+                              const std::vector<Pads>& pads) {
   for (size_t dim = 0; dim < pads.size(); ++dim) shape[dim] += pads[dim].left + pads[dim].right;
-  const at::Tensor y = at::empty(shape, options);
-  fill_margins(y, pads, 0);
-  return y;
+  return at::empty(shape, options);
 }
 
 /// Whether each worker already has what it needs, in its final form.
@@ -75,12 +65,14 @@ class Passage {
     if (x.sizes() != own_shape_ || x.layout() != at::kStrided) check_piece("move", x, from_, rank_);
   }
 
-  at::Tensor operator()(const at::Tensor& x, const std::vector<Pads>& pads) {
+  at::Tensor operator()(const at::Tensor& x, const std::vector<Pads>& pads, const at::Tensor& room = {}) {
     check(x);
     if (kind_.way != Way::exchange)
       return pads.empty() ? carried(x) : at::constant_pad_nd(carried(x), last_first(pads));
-    if (pads.empty()) return (*exchange_)(x);
-    const at::Tensor y = with_margins(x.options().requires_grad(false), to_.shape_on(rank_), pads);
+    if (pads.empty() && !room.defined()) return (*exchange_)(x);
+    const at::TensorOptions options = x.options().requires_grad(false);
+    const at::Tensor y = room.defined() ? room : empty_with_margins(options, to_.shape_on(rank_), pads);
+    fill_margins(y, pads, 0);
     exchange_->into(x, within(y, pads));
     return y;
   }
@@ -156,7 +148,15 @@ at::Tensor Move::operator()(const at::Tensor& x, CallSite::Where where) const {
   return padded(x, {}, 0);
 }
 
-at::Tensor Move::padded(const at::Tensor& x, const std::vector<Pads>& pads, double fill) const {
+at::Tensor within(at::Tensor y, const std::vector<Pads>& pads) {
+  for (size_t dim = 0; dim < pads.size(); ++dim) {
+    const auto d = static_cast<int64_t>(dim);
+    if (pads[dim] != Pads{}) y = y.narrow(d, pads[dim].left, y.size(d) - pads[dim].left - pads[dim].right);
+  }
+  return y;
+}
+
+at::Tensor Move::padded(const at::Tensor& x, const std::vector<Pads>& pads, double fill, const at::Tensor& room) const {
   State& state = *state_;
   if (!state.takes_part) {
     require(x.numel() == 0, "move: expected a tensor of no elements on a worker outside both grids");
@@ -164,7 +164,10 @@ at::Tensor Move::padded(const at::Tensor& x, const std::vector<Pads>& pads, doub
   }
   if (state.moves_nothing) {  // neither forward nor backward
     state.forward->check(x);
-    return pads.empty() ? x : at::constant_pad_nd(x, last_first(pads), fill);
+    if (pads.empty()) return x;
+    if (!room.defined()) return at::constant_pad_nd(x, last_first(pads), fill);
+    fill_margins(room, pads, fill);
+    return room;
   }
   if (x.is_complex()) {
     if (!state.of_reals) state.of_reals.emplace(with_pairs(state.from), with_pairs(state.to), state.grid);
@@ -173,7 +176,7 @@ at::Tensor Move::padded(const at::Tensor& x, const std::vector<Pads>& pads, doub
     return on_reals(x, [&](const at::Tensor& pairs) { return state.of_reals->padded(pairs, of_pairs, fill); });
   }
   const at::Tensor y = apply(
-      {.forward = [s = state_, pads](const at::Tensor& t) { return (*s->forward)(t, pads); },
+      {.forward = [s = state_, pads, room](const at::Tensor& t) { return (*s->forward)(t, pads, room); },
        .adjoint =
            [s = state_, pads](const at::Tensor& t) {
              if (!s->adjoint) s->adjoint.emplace(s->to.dual(), s->from.dual(), s->grid);

@@ -29,7 +29,9 @@ class Move {
   /// The same with a margin of `fill` around it, as wide as `pads` says for each dim; written once where boxes are
   /// exchanged.
   /// Adjoint: that of the move, for the part inside the margin
-  at::Tensor padded(const at::Tensor& x, const std::vector<Pads>& pads, double fill) const;
+  /// Where `room` is given, it has the result's shape, x is already in its place in it, requires no gradient and is no sum, and the rest is
+  /// written there: the result is then `room`, where boxes are exchanged or nothing moves.
+  at::Tensor padded(const at::Tensor& x, const std::vector<Pads>& pads, double fill, const at::Tensor& room = {}) const;
 
   const Layout& from() const;
   const Layout& to() const;
@@ -38,6 +40,9 @@ class Move {
   struct State;
   std::shared_ptr<State> state_;
 };
+
+/// A tensor without its margins. No pads: all of it.
+at::Tensor within(at::Tensor y, const std::vector<Pads>& pads);
 
 /// Moves a tensor from one layout to another, on the same workers or others: every element goes to each worker that
 /// holds it in `to`.

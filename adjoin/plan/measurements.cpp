@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/data/token_cache.hpp"
 #include "adjoin/store/output_file.hpp"
-#include "adjoin/store/token_cache.hpp"
 
 namespace adjoin::plan {
 namespace {
@@ -19,7 +19,7 @@ constexpr const char* kEnding = ".measured.json";
 }  // namespace
 
 Measurements::Measurements(Json about, bool anew)
-    : about_(std::move(about)), place_(train::cache_place(about_, kEnding)) {
+    : about_(std::move(about)), place_(data::cache_place(about_, kEnding)) {
   if (!anew) numbers_ = kept();
 }
 

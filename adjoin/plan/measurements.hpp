@@ -10,7 +10,7 @@
 
 namespace adjoin::plan {
 
-/// Numbers that were measured on this machine, by name, kept in the cache's folder (train::cache_folder) from one plan to the
+/// Numbers that were measured on this machine, by name, kept in the cache's folder (data::cache_folder) from one plan to the
 /// next. Numbers of another machine, build or set of workers are never found.
 class Measurements {
  public:

@@ -119,7 +119,8 @@ class Program::State {
       torch::nn::Module* owner = &module;
       std::string place;
       for (size_t i = 0; i + 1 < path.size(); ++i) {
-        place += (i > 0 ? "." : "") + std::string(path[i]);
+        if (i > 0) place += '.';
+        place += path[i];
         auto& inner = modules_[place];
         if (inner == nullptr)
           inner = owner->register_module(std::string(path[i]), std::make_shared<torch::nn::Module>());

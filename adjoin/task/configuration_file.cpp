@@ -6,6 +6,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/store/read_text.hpp"
+#include "adjoin/store/safetensors.hpp"
 
 namespace adjoin::train {
 

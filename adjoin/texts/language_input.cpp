@@ -5,11 +5,11 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/hash.hpp"
+#include "adjoin/data/token_cache.hpp"
 #include "adjoin/data/token_folder.hpp"
 #include "adjoin/hugging_face/pretrained.hpp"
 #include "adjoin/store/messages.hpp"
 #include "adjoin/store/read_checkpoint.hpp"
-#include "adjoin/store/token_cache.hpp"
 #include "adjoin/texts/trained_texts.hpp"
 
 namespace adjoin::train {
@@ -38,8 +38,8 @@ Vocabulary given_vocabulary(const Configuration& c) {
 /// What decides the tokens of documents; null for the embedded corpus, which is generated as quickly as it could be read.
 Json request_of(const data::DocumentSource& source, const Json& vocabulary) {
   if (source.data == "sample") return {};
-  const Json test = source.test.empty() ? Json() : identity_of_files(source.test);
-  Json request = {{"documents", identity_of_files(source.data)},
+  const Json test = source.test.empty() ? Json() : data::identity_of_files(source.test);
+  Json request = {{"documents", data::identity_of_files(source.data)},
                   {"test", test},
                   {"text_column", source.text_column},
                   {"vocabulary", vocabulary}};
@@ -110,7 +110,7 @@ void say_counts(const std::string& data, const LanguageInput& input) {
 LanguageInput read_documents(const data::DocumentSource& source, Vocabulary vocabulary, int64_t learned_size) {
   const Json request =
       request_of(source, vocabulary ? Json{{"hash", vocabulary->hash()}} : Json{{"learned", learned_size}});
-  const std::optional<fs::path> place = request.is_null() ? std::nullopt : cache_place(request, ".documents");
+  const std::optional<fs::path> place = request.is_null() ? std::nullopt : data::cache_place(request, ".documents");
   if (place) {
     if (auto folder = find_token_folder(*place)) {
       say("tokens mapped from " + place->parent_path().string() + ", where an earlier start kept them");
@@ -119,7 +119,7 @@ LanguageInput read_documents(const data::DocumentSource& source, Vocabulary voca
   }
   const data::Documents documents(source);
   if (!vocabulary) vocabulary = data::learn_subwords(documents, {.size = learned_size});
-  std::string trouble = kNoCacheFolder;
+  std::string trouble = data::kNoCacheFolder;
   if (place) {
     if (auto folder = keep_token_folder(*place, documents, *vocabulary, trouble)) {
       say("tokens kept in " + place->parent_path().string() + " for the next start");

@@ -7,12 +7,12 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/hash.hpp"
 #include "adjoin/data/sample_corpus.hpp"
+#include "adjoin/data/token_cache.hpp"
 #include "adjoin/data/vocabulary.hpp"
 #include "adjoin/hugging_face/pretrained.hpp"
 #include "adjoin/store/messages.hpp"
 #include "adjoin/store/read_checkpoint.hpp"
 #include "adjoin/store/read_text.hpp"
-#include "adjoin/store/token_cache.hpp"
 #include "adjoin/texts/trained_texts.hpp"
 
 namespace adjoin::train {
@@ -152,7 +152,7 @@ Json described(const data::WordPiece& tokenizer) {
 Json request_of(const TextSource& source, data::Part part, const Json& vocabulary,
                 const std::optional<data::ClassNames>& classes, int64_t sequence) {
   if (source.data == "sample") return {};
-  return {{"files", identity_of(source.data, part)},
+  return {{"files", data::identity_of(source.data, part)},
           {"samples", source.samples},
           {"splits", source.splits},
           {"part", part == data::Part::train ? "train" : "test"},
@@ -171,20 +171,20 @@ Json about(const TextPart& texts, const data::WordPiece& tokenizer, bool is_lear
 }
 
 /// Tokenizes a part that the cache lacks, and puts it there. If that fails, `trouble` says why.
-KeptTokens tokenize(TextPart& texts, const data::WordPiece& tokenizer, bool is_learned, int64_t sequence,
-                    const Json& request, std::string& trouble) {
+data::KeptTokens tokenize(TextPart& texts, const data::WordPiece& tokenizer, bool is_learned, int64_t sequence,
+                          const Json& request, std::string& trouble) {
   data::TokenStore tokens = texts.tokenize(tokenizer, sequence);
-  KeptTokens kept{std::move(tokens), about(texts, tokenizer, is_learned)};
+  data::KeptTokens kept{std::move(tokens), about(texts, tokenizer, is_learned)};
   if (request.is_null()) return kept;
   try {
-    keep_tokens(request, kept.about, kept.tokens, tokenizer.size());
+    data::keep_tokens(request, kept.about, kept.tokens, tokenizer.size());
   } catch (const IoError& error) {
     trouble = error.what();
   }
   return kept;
 }
 
-int64_t dropped_bytes(const KeptTokens& kept) {
+int64_t dropped_bytes(const data::KeptTokens& kept) {
   return kept.about.at("dropped_bytes").get<int64_t>();
 }
 
@@ -200,7 +200,7 @@ void say_counts(const std::string& data, int64_t train, int64_t test, int64_t cl
 }
 
 void say_where_tokens_are(bool are_mapped, const std::string& trouble) {
-  const std::string folder = cache_folder().value_or("").string();
+  const std::string folder = data::cache_folder().value_or("").string();
   if (are_mapped)
     say("tokens mapped from " + folder + ", where an earlier start kept them");
   else
@@ -233,13 +233,13 @@ TrainingInput read_training_input(const Configuration& c) {
   const Json train_request = request(
       data::Part::train, is_learned ? Json{{"learned", c.vocabulary_size}} : described(*tokenizer), given_classes);
 
-  std::optional<KeptTokens> train = find_tokens(train_request), test;
+  std::optional<data::KeptTokens> train = data::find_tokens(train_request), test;
   const bool is_train_mapped = train.has_value();
   std::optional<TextPart> train_texts, test_texts;
   if (!train) train_texts.emplace(source, data::Part::train, given_classes);
   const data::ClassNames classes = train ? data::ClassNames(train->about.at("classes")) : train_texts->classes();
   if (train && is_learned) tokenizer.emplace(train->about.at("pieces").get<std::vector<std::string>>());
-  if (tokenizer) test = find_tokens(request(data::Part::test, described(*tokenizer), classes));
+  if (tokenizer) test = data::find_tokens(request(data::Part::test, described(*tokenizer), classes));
   const bool is_test_mapped = test.has_value();
   if (!test) test_texts.emplace(test_source, data::Part::test, classes);
   if (source.splits) say("every tenth text of each class in " + c.data + " is held out for testing");
@@ -264,7 +264,7 @@ data::TokenStore read_test_input(const TextSource& source, const Words& words, i
   const data::WordPiece& tokenizer = words.tokenizer;
   const data::ClassNames& classes = words.classes;
   const Json request = request_of(source, data::Part::test, described(tokenizer), classes, sequence);
-  std::optional<KeptTokens> test = find_tokens(request);
+  std::optional<data::KeptTokens> test = data::find_tokens(request);
   std::string trouble;  // only training prints it
   if (!test) {
     TextPart texts(source, data::Part::test, classes);

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
 #include "adjoin/base/error.hpp"
@@ -62,6 +63,16 @@ Edges random_edges(std::mt19937& random) {
   return edges;
 }
 
+/// A copy of x with room around it: what an exchange may complete.
+std::pair<at::Tensor, at::Tensor> in_room(const at::Tensor& x, const std::vector<Pads>& room) {
+  std::vector<int64_t> shape = x.sizes().vec();
+  for (size_t d = 0; d < room.size(); ++d) shape[d] += room[d].left + room[d].right;
+  const at::Tensor memory = at::full(shape, std::nan(""), x.options());
+  const at::Tensor part = within(memory, room);
+  part.copy_(x);
+  return {part, memory};
+}
+
 Window random_window(std::mt19937& random, int64_t size, const Edges& edges) {
   const auto number = [&](int64_t least, int64_t most) {
     return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
@@ -100,6 +111,9 @@ TEST(HaloExchange, gives_every_worker_the_inputs_of_its_outputs_in_every_padding
       const Layout cut = plan_halo(layout, windows, Padding::zeros).outputs;
       const HaloExchange exchange(layout, plan_halo(shape, cut, windows, edges), grid);
       const at::Tensor x = piece_of(global, layout, world.rank()).requires_grad_(true);
+      const auto [part, memory] = in_room(x.detach(), exchange.room());
+      EXPECT_TRUE(exchange(part, memory).equal(exchange(x.detach())));
+      EXPECT_TRUE(part.equal(x.detach()));
       const at::Tensor y = windowed(exchange(x), windows);
       const Layout& outputs = exchange.outputs();
       ASSERT_EQ(outputs.shape(), expected.sizes().vec());
@@ -112,6 +126,29 @@ TEST(HaloExchange, gives_every_worker_the_inputs_of_its_outputs_in_every_padding
       (mine.numel() > 0 ? (y * piece_of(weights, outputs, world.rank())).sum() : y.sum() * 0).backward();
       EXPECT_TRUE(at::allclose(x.grad(), piece_of(reference.grad(), layout, world.rank()), 1e-12, 1e-12));
     }
+  });
+}
+
+TEST(HaloExchange, completes_an_input_in_the_room_around_it_without_a_copy) {
+  for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
+    const Grid grid(world, {{"a", world.size()}});
+    const Layout layout(grid.shape(), {8, 3}, {{Split::balanced(8, world.size(), 0), {"a"}}});
+    const Window around{.kernel = 3, .before = 1, .after = 1};
+    const HaloExchange exchange(layout, plan_halo(layout, {around, around}, Padding::zeros), grid, /*fill=*/5);
+    const at::Tensor x = random_tensor(layout.shape_on(world.rank()), Kind::split, world, 1);
+    EXPECT_EQ(exchange.room(), (std::vector<Pads>{{1, 1}, {1, 1}}));
+    const auto [part, memory] = in_room(x, exchange.room());
+    const at::Tensor expected = exchange(x), y = exchange(part, memory);
+    EXPECT_TRUE(y.equal(expected));
+    EXPECT_EQ(y.data_ptr(), memory.data_ptr());
+    EXPECT_FALSE(exchange(x, memory).is_alias_of(memory));  // x is not in it
+    const HaloExchange wider(
+        layout, plan_halo(layout, {Window{.kernel = 5, .before = 2, .after = 2}, around}, Padding::zeros), grid);
+    EXPECT_TRUE(wider(part, memory).equal(wider(x)));  // for which the room is too small
+    EXPECT_TRUE(exchange(x, x).equal(expected));
+    const at::Tensor leaf = part.detach().requires_grad_(true), z = exchange(leaf, memory);
+    EXPECT_FALSE(z.is_alias_of(memory));  // it has a gradient
+    EXPECT_TRUE(z.requires_grad() && z.equal(expected));
   });
 }
 

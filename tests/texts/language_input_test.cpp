@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "adjoin/data/token_cache.hpp"
 #include "adjoin/data/token_folder.hpp"
-#include "adjoin/store/token_cache.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace adjoin::train {
@@ -30,11 +30,11 @@ class EarlierCache : public ::testing::Test {
     test::put(file, content);
     test::put(folder_ / "other.txt", "a\n\nb\n");
     const auto vocabulary = data::byte_vocabulary();
-    const Json request = {{"documents", identity_of_files(file)},
+    const Json request = {{"documents", data::identity_of_files(file)},
                           {"test", Json()},
                           {"text_column", ""},
                           {"vocabulary", Json{{"hash", vocabulary->hash()}}}};
-    const auto place = cache_place(request, ".documents");
+    const auto place = data::cache_place(request, ".documents");
     fs::create_directories(place->parent_path());
     data::write_token_folder(place->string(), data::Documents({.data = (folder_ / "other.txt").string()}), *vocabulary);
     Configuration c = configuration_of("gpt-tiny");

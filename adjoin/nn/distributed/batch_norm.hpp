@@ -83,11 +83,10 @@ class ChannelNorm {
 /// A ChannelNorm that owns its tensors.
 class ChannelNormImpl : public ShardedModule {
  public:
+  ChannelNormImpl(const ChannelNormGeometry& geometry, const LayerLayouts& placement, const Grid& grid);
+
   /// It trains unless `eval` was called.
   DistributedTensor forward(const DistributedTensor& x);
-
- protected:
-  ChannelNormImpl(const ChannelNormGeometry& geometry, const LayerLayouts& placement, const Grid& grid);
 
  private:
   ChannelNorm norm_;

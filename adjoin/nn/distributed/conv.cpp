@@ -86,8 +86,7 @@ Layout Convolution::bias() const {
 DistributedTensor Convolution::operator()(const DistributedTensor& x, const at::Tensor& weight,
                                           const at::Tensor& bias) {
   routes_.check_type(x, weight);
-  const Route& route = routes_.of(x.layout, [this](const Layout& input) { return plan(input); });
-  return route(x, {as_in_product(weight), as_in_product(bias)});
+  return route_of(x.layout)(x, {as_in_product(weight), as_in_product(bias)});
 }
 
 Route Convolution::plan(const Layout& input) const {

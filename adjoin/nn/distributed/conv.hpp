@@ -60,8 +60,13 @@ class Convolution {
   /// All workers of the world call it with their pieces, also those that hold nothing.
   /// Throws: InvalidArgument on all workers where x, the windows or a layout do not fit
   DistributedTensor operator()(const DistributedTensor& x, const at::Tensor& weight, const at::Tensor& bias);
+  /// The margins that an input's memory may have, as Route::room. Called by all workers of the world.
+  const std::vector<Pads>& room(const Layout& input) { return route_of(input).room(); }
 
  private:
+  const Route& route_of(const Layout& input) {
+    return routes_.of(input, [this](const Layout& layout) { return plan(layout); });
+  }
   Route plan(const Layout& input) const;
   /// The layout of the channels that the weight's dim 0 (rows) or dim 1 (columns) counts; `kind` along the other dim's axes.
   Layout rows_side(const RowCuts& rows, std::vector<int64_t> shape, size_t dim, Kind kind) const;
@@ -77,10 +82,10 @@ class Convolution {
 /// A Convolution that owns its weight and bias.
 class ConvNdImpl : public ShardedModule {
  public:
-  DistributedTensor forward(const DistributedTensor& x) { return convolution_(x, weight_, bias_); }
-
- protected:
   ConvNdImpl(const ConvGeometry& geometry, const LayerLayouts& placement, const Grid& grid);
+
+  DistributedTensor forward(const DistributedTensor& x) { return convolution_(x, weight_, bias_); }
+  const std::vector<Pads>& room(const Layout& input) { return convolution_.room(input); }
 
  private:
   Convolution convolution_;

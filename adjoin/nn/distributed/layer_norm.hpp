@@ -85,10 +85,9 @@ class SampleNorm {
 /// A SampleNorm that owns its weight and bias.
 class SampleNormImpl : public ShardedModule {
  public:
-  DistributedTensor forward(const DistributedTensor& x) { return norm_(x, weight_, bias_); }
-
- protected:
   SampleNormImpl(const SampleNormGeometry& geometry, const LayerLayouts& placement, const Grid& grid);
+
+  DistributedTensor forward(const DistributedTensor& x) { return norm_(x, weight_, bias_); }
 
  private:
   SampleNorm norm_;

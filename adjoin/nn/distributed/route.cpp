@@ -72,7 +72,7 @@ Route::Route(const Layout& input, Plan plan, const Grid& grid)
       made_(plan.made.shape_on(grid.world().rank())) {}
 
 DistributedTensor Route::operator()(const DistributedTensor& x, at::TensorList parameters) const {
-  const at::Tensor read = read_(x.local);
+  const at::Tensor read = read_(x.local, x.room);
   const int64_t count = std::accumulate(made_.begin(), made_.end(), int64_t{1}, std::multiplies<>());
   const at::TensorOptions options =
       (parameters.empty() ? read : parameters[0]).options();  // what is read may be integer indices

@@ -67,6 +67,8 @@ class Route {
   /// Where kernels differ, all gradients depend on the same tensors, so that they do so in second derivatives too.
   /// Cost: both moves and the kernel
   DistributedTensor operator()(const DistributedTensor& x, at::TensorList parameters) const;
+  /// The margins that an input's memory may have (DistributedTensor::room), for each dim; none where they would be of no use.
+  const std::vector<Pads>& room() const { return read_.room(); }
 
  private:
   bool links_;  // some worker reads or makes nothing, or kernels differ

@@ -19,17 +19,16 @@ struct OutputPlace {
 /// A layer without a weight: a route for each layout of its input.
 class WeightlessImpl : public torch::nn::Module {
  public:
+  using Plan = std::function<Route(const Layout& input)>;
+  WeightlessImpl(std::string name, const Grid& grid, Plan plan)
+      : plan_(std::move(plan)), routes_(std::move(name), grid) {}
+
   /// All workers of the world call it, also those that hold nothing.
   /// Throws: InvalidArgument on all workers where x, the layer's sizes or a layout do not fit
   DistributedTensor forward(const DistributedTensor& x) {
     routes_.check_type(x);
     return routes_.of(x.layout, plan_)(x, {});
   }
-
- protected:
-  using Plan = std::function<Route(const Layout& input)>;
-  WeightlessImpl(std::string name, const Grid& grid, Plan plan)
-      : plan_(std::move(plan)), routes_(std::move(name), grid) {}
 
  private:
   Plan plan_;

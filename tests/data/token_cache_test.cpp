@@ -1,4 +1,4 @@
-#include "adjoin/store/token_cache.hpp"
+#include "adjoin/data/token_cache.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,11 +11,11 @@
 #include "adjoin/base/error.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace adjoin::train {
+namespace adjoin::data {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using ::testing::HasSubstr;
 
 /// A cache of this test's own, and an environment that is as it was at the end.
@@ -29,8 +29,8 @@ class TokenCache : public ::testing::Test {
 
   static void set(const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); }
 
-  static data::TokenStore tokens() {
-    data::TokenStoreBuilder builder(100);
+  static TokenStore tokens() {
+    TokenStoreBuilder builder(100);
     builder.add(std::vector<int64_t>{2, 50, 3}, 1);
     return builder.finish();
   }
@@ -67,30 +67,30 @@ TEST_F(TokenCache, tells_a_text_in_one_class_from_the_same_text_in_another) {
     test::put(folder_ / "data" / file, "text");
   }
   const std::string data = (folder_ / "data").string();
-  const Json before = identity_of(data, data::Part::train);
-  EXPECT_EQ(identity_of(data, data::Part::train), before);
+  const OrderedJson before = identity_of(data, Part::train);
+  EXPECT_EQ(identity_of(data, Part::train), before);
   fs::rename(folder_ / "data/b/2.txt", folder_ / "data/a/2.txt");  // the files' names, times and order stay
-  const Json moved = identity_of(data, data::Part::train);
+  const OrderedJson moved = identity_of(data, Part::train);
   EXPECT_NE(moved, before);
   fs::rename(folder_ / "data/b", folder_ / "data/c");
-  EXPECT_NE(identity_of(data, data::Part::train), moved);
+  EXPECT_NE(identity_of(data, Part::train), moved);
 }
 
 TEST_F(TokenCache, gives_what_was_kept_for_the_same_request_alone) {
-  const Json request = {{"files", "a"}, {"sequence", 32}};
+  const OrderedJson request = {{"files", "a"}, {"sequence", 32}};
   EXPECT_FALSE(find_tokens(request).has_value());
   EXPECT_FALSE(fs::exists(folder_ / "adjoin"));
   keep_tokens(request, {{"classes", {"x", "y"}}}, tokens(), 100);
   const auto found = find_tokens(request);
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->tokens.ids(0), (std::vector<int64_t>{2, 50, 3}));
-  EXPECT_EQ(found->about.at("classes"), (Json{"x", "y"}));
+  EXPECT_EQ(found->about.at("classes"), (OrderedJson{"x", "y"}));
   EXPECT_FALSE(find_tokens({{"files", "a"}, {"sequence", 33}}).has_value());
-  EXPECT_FALSE(find_tokens(Json()).has_value());
+  EXPECT_FALSE(find_tokens(OrderedJson()).has_value());
 }
 
 TEST_F(TokenCache, does_not_trust_a_file_that_is_damaged_or_of_another_request) {
-  const Json request = {{"files", "a"}}, other = {{"files", "b"}};
+  const OrderedJson request = {{"files", "a"}}, other = {{"files", "b"}};
   keep_tokens(request, {}, tokens(), 100);
   const fs::path file = fs::directory_iterator(folder_ / "adjoin")->path();
   const std::string whole = test::contents_of(file);
@@ -115,8 +115,8 @@ TEST_F(TokenCache, that_cannot_be_written_says_why) {
 TEST_F(TokenCache, tells_data_by_place_size_and_time) {
   const fs::path file = folder_ / "test.csv";
   test::put(file, "text,label\na,1\n");
-  const auto identity = [](const fs::path& path) { return identity_of(path.string(), data::Part::test); };
-  const Json before = identity(file);
+  const auto identity = [](const fs::path& path) { return identity_of(path.string(), Part::test); };
+  const OrderedJson before = identity(file);
   EXPECT_EQ(identity(folder_.path()), before);
   EXPECT_EQ(before.at("files"), 1);
 
@@ -127,4 +127,4 @@ TEST_F(TokenCache, tells_data_by_place_size_and_time) {
 }
 
 }  // namespace
-}  // namespace adjoin::train
+}  // namespace adjoin::data

@@ -7,7 +7,7 @@
 #include "adjoin/data/samples.hpp"
 #include "adjoin/data/token_store.hpp"
 
-namespace adjoin::train {
+namespace adjoin::data {
 
 /// The folder in which tokens are kept from one start to the next: adjoin in $XDG_CACHE_HOME, or in ~/.cache. None where
 /// neither variable has an absolute path.
@@ -18,7 +18,7 @@ inline constexpr const char* kNoCacheFolder = "neither XDG_CACHE_HOME nor HOME n
 
 /// What distinguishes one part of a data set from others, and from its own earlier content: its files' paths, sizes and times
 /// of modification. Throws: InvalidArgument as sample_files does
-nlohmann::ordered_json identity_of(const std::string& data, data::Part part);
+nlohmann::ordered_json identity_of(const std::string& data, Part part);
 
 /// The same for a file, or for all files in a folder and its subfolders.
 nlohmann::ordered_json identity_of_files(const std::filesystem::path& path);
@@ -29,7 +29,7 @@ std::optional<std::filesystem::path> cache_place(const nlohmann::ordered_json& r
 
 /// Tokens from the cache, and what was said about them.
 struct KeptTokens {
-  data::TokenStore tokens;
+  TokenStore tokens;
   nlohmann::ordered_json about;
 };
 
@@ -39,7 +39,7 @@ std::optional<KeptTokens> find_tokens(const nlohmann::ordered_json& request);
 
 /// Keeps the tokens for a request; their vocabulary has `words` pieces.
 /// Throws: IoError where the disk refuses; no file is half-written
-void keep_tokens(const nlohmann::ordered_json& request, const nlohmann::ordered_json& about,
-                 const data::TokenStore& tokens, int64_t words);
+void keep_tokens(const nlohmann::ordered_json& request, const nlohmann::ordered_json& about, const TokenStore& tokens,
+                 int64_t words);
 
-}  // namespace adjoin::train
+}  // namespace adjoin::data

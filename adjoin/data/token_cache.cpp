@@ -1,4 +1,4 @@
-#include "adjoin/store/token_cache.hpp"
+#include "adjoin/data/token_cache.hpp"
 
 #include <sys/stat.h>
 
@@ -10,7 +10,7 @@
 #include "adjoin/base/hash.hpp"
 #include "adjoin/base/text.hpp"
 
-namespace adjoin::train {
+namespace adjoin::data {
 namespace {
 
 namespace fs = std::filesystem;
@@ -54,8 +54,8 @@ std::optional<fs::path> cache_folder() {
   return std::nullopt;
 }
 
-Json identity_of(const std::string& data, data::Part part) {
-  const std::vector<fs::path> files = data::sample_files(data, part);
+Json identity_of(const std::string& data, Part part) {
+  const std::vector<fs::path> files = sample_files(data, part);
   return identity_under(files.front(), files, name_of);
 }
 
@@ -79,7 +79,7 @@ std::optional<KeptTokens> find_tokens(const Json& request) {
   const auto place = cache_place(request, kTokenEnding);
   if (!place || request.is_null()) return std::nullopt;
   try {
-    data::TokenFile file = data::map_token_file(*place);
+    TokenFile file = map_token_file(*place);
     Json text = Json::parse(file.text);
     if (text.at("request") != request) return std::nullopt;
     return KeptTokens{std::move(file.tokens), std::move(text.at("about"))};
@@ -89,16 +89,16 @@ std::optional<KeptTokens> find_tokens(const Json& request) {
   return std::nullopt;
 }
 
-void keep_tokens(const Json& request, const Json& about, const data::TokenStore& tokens, int64_t words) {
+void keep_tokens(const Json& request, const Json& about, const TokenStore& tokens, int64_t words) {
   const auto place = cache_place(request, kTokenEnding);
   if (!place) throw IoError(kNoCacheFolder);
   const fs::path folder = place->parent_path();
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw IoError(folder.string() + ": " + error.message());
-  data::TokenFileWriter file(*place, words);
+  TokenFileWriter file(*place, words);
   for (int64_t sample = 0; sample < tokens.size(); ++sample) file.add(tokens.ids(sample), tokens.label(sample));
   file.publish(Json{{"request", request}, {"about", about}}.dump());
 }
 
-}  // namespace adjoin::train
+}  // namespace adjoin::data
