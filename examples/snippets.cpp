@@ -124,7 +124,7 @@ void network(const Communicator& world) {
   const Grid grid(world, {{"y", height}, {"x", width}});
   const nn::LayoutRule over_space = nn::balanced_over(grid.shape(), {{}, {}, {"y"}, {"x"}});
   const DistributedTensor x = place(at::ones({2, 3, 32, 32}), over_space({2, 3, 32, 32}), grid);
-  const DistributedTensor labels = place(at::zeros({2}, at::kLong), nn::copied_on(grid.shape(), {2}), grid);
+  const DistributedTensor labels = place(at::zeros({2}, at::kLong), nn::layout_copied_on(grid.shape(), {2}), grid);
 
   torch::nn::Sequential model(torch::nn::Conv2d(3, 8, 5), torch::nn::ReLU(), torch::nn::Flatten(),
                               torch::nn::Linear(6272, 10));

@@ -7,7 +7,7 @@ namespace adjoin::insitu {
 Normaliser::Normaliser(int64_t channels, bool is_inverse, std::optional<Moments> given, const Grid& grid)
     : channels_(channels), is_inverse_(is_inverse), given_(std::move(given)) {
   const auto own = [&](at::Tensor& member, const char* name, const nn::Initial& initial) {
-    register_piece(member, name, {nn::copied_on(grid.shape(), {channels}), grid, initial}, at::kDouble,
+    register_piece(member, name, {nn::layout_copied_on(grid.shape(), {channels}), grid, initial}, at::kDouble,
                    /*is_buffer=*/true);
   };
   own(mean_, "mean", nn::Initial::zeros());

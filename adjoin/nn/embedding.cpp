@@ -92,10 +92,10 @@ ParallelEmbeddingImpl::ParallelEmbeddingImpl(ParallelEmbeddingOptions options, c
     return "ParallelEmbedding: expected at least 1 word and 1 feature, got " + std::to_string(options_.words) +
            " and " + std::to_string(options_.features);
   });
-  weight_ = register_piece(
-      "weight",
-      {cut_along(grid, axis, {options_.words, options_.features}, split_), grid, Initial::normal(options_.deviation)},
-      options_.tensor);
+  weight_ = register_piece("weight",
+                           {layout_cut_along(grid, axis, {options_.words, options_.features}, split_), grid,
+                            Initial::normal(options_.deviation)},
+                           options_.tensor);
 }
 
 at::Tensor ParallelEmbeddingImpl::forward(const at::Tensor& ids) {

@@ -223,8 +223,8 @@ ParallelLinearImpl::ParallelLinearImpl(ParallelLinearOptions options, const Grid
   const auto piece = [&](std::vector<int64_t> shape, const std::optional<Split>& split, Initial initial,
                          std::vector<int64_t> matrices = {}) {
     // A tensor that each rank has whole and uses for its own rows is copied, not replicated.
-    Layout layout = !split && options_.split_rows ? copied_on(grid.shape(), std::move(shape))
-                                                  : cut_along(grid, axis, std::move(shape), split);
+    Layout layout = !split && options_.split_rows ? layout_copied_on(grid.shape(), std::move(shape))
+                                                  : layout_cut_along(grid, axis, std::move(shape), split);
     return Piece{std::move(layout), grid, initial, std::move(matrices)};
   };
   weight_ =

@@ -83,7 +83,7 @@ class RouterImpl : public ShardedModule {
     const std::vector<int64_t> shape{o.experts, o.features};
     weight =
         register_piece("weight",
-                       {o.split_rows ? copied_on(grid.shape(), shape) : cut_along(grid, axis, shape),
+                       {o.split_rows ? layout_copied_on(grid.shape(), shape) : layout_cut_along(grid, axis, shape),
                         grid,
                         Initial::normal(o.deviation.value_or(1 / std::sqrt(3.0 * static_cast<double>(o.features)))),
                         {o.experts}},

@@ -11,8 +11,8 @@ namespace adjoin::nn {
 
 ReplicatedNormImpl::ReplicatedNormImpl(NormOptions options, const Grid& grid, const std::string& axis)
     : options_(std::move(options)), of_rows_(options_.split_rows ? grid.axis(axis) : Communicator()) {
-  const Layout layout =
-      options_.split_rows ? copied_on(grid.shape(), {options_.features}) : cut_along(grid, axis, {options_.features});
+  const Layout layout = options_.split_rows ? layout_copied_on(grid.shape(), {options_.features})
+                                            : layout_cut_along(grid, axis, {options_.features});
   weight_ = register_piece("weight", {layout, grid, Initial::ones()}, options_.tensor);
   if (options_.kind == NormOptions::Kind::layer)
     bias_ = register_piece("bias", {layout, grid, Initial::zeros()}, options_.tensor);

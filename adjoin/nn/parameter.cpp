@@ -74,7 +74,7 @@ std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid
       return "parameters_of: '" + f.name + "' has no layout, because no ShardedModule owns it; give the grid on " +
              "which such tensors are copied: parameters_of(module, grid)";
     });
-    parameters.push_back({f.name, f.tensor, copied_on(elsewhere->shape(), f.tensor.sizes().vec(), replicated),
+    parameters.push_back({f.name, f.tensor, layout_copied_on(elsewhere->shape(), f.tensor.sizes().vec(), replicated),
                           *elsewhere, std::nullopt, f.is_buffer, f.matrices});
   }
   return parameters;
@@ -102,7 +102,8 @@ Communicator copies_of(const Parameter& parameter) {
   return ranks.size() <= 1 ? Communicator() : parameter.grid.group_of(ranks);
 }
 
-Layout cut_along(const Grid& grid, const std::string& axis, std::vector<int64_t> shape, std::optional<Split> split) {
+Layout layout_cut_along(const Grid& grid, const std::string& axis, std::vector<int64_t> shape,
+                        std::optional<Split> split) {
   std::vector<Layout::Cut> cuts;
   std::map<std::string, Kind> kinds;
   for (const auto& other : grid.shape().axes()) kinds.emplace(other.name, Kind::copied);
@@ -111,7 +112,7 @@ Layout cut_along(const Grid& grid, const std::string& axis, std::vector<int64_t>
   return Layout(grid.shape(), std::move(shape), std::move(cuts), std::move(kinds));
 }
 
-Layout copied_on(const GridShape& grid, std::vector<int64_t> shape, const std::vector<std::string>& replicated) {
+Layout layout_copied_on(const GridShape& grid, std::vector<int64_t> shape, const std::vector<std::string>& replicated) {
   std::map<std::string, Kind> kinds;
   for (const auto& axis : grid.axes()) kinds.emplace(axis.name, Kind::copied);
   for (const std::string& axis : replicated) kinds.erase(axis);

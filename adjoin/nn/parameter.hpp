@@ -50,11 +50,12 @@ Communicator copies_of(const Parameter& parameter);
 /// How a layer lays out a tensor: cut by `split` over one axis of the grid, or replicated along that axis if there is no split.
 /// It is copied along all other axes, where each worker uses it for its own part of the data.
 /// Throws: InvalidArgument for an axis that the grid lacks, or a split that does not fit
-Layout cut_along(const Grid& grid, const std::string& axis, std::vector<int64_t> shape,
-                 std::optional<Split> split = {});
+Layout layout_cut_along(const Grid& grid, const std::string& axis, std::vector<int64_t> shape,
+                        std::optional<Split> split = {});
 /// A tensor that each worker uses for its own part of the work: copied along all axes except the `replicated` ones, along which
 /// workers do the same work.
-Layout copied_on(const GridShape& grid, std::vector<int64_t> shape, const std::vector<std::string>& replicated = {});
+Layout layout_copied_on(const GridShape& grid, std::vector<int64_t> shape,
+                        const std::vector<std::string>& replicated = {});
 
 /// Throws: InvalidArgument, with the parameter's name, for a layout that is partial or has a covering split
 void check_piece(const std::string& name, const Layout& layout);

@@ -19,7 +19,8 @@ std::vector<const Reading*> clean_readings(const MeasuredPart& part, double tole
 }
 
 bool is_close(const Reading* reading, const Reading* least, double tolerance) {
-  return reading->sum() <= (1 + 2 * tolerance) * least->sum();
+  return reading == least ||
+         reading->sum() <= (1 + 2 * tolerance) * least->sum();  // also where that is no positive number
 }
 
 }  // namespace

@@ -142,8 +142,8 @@ std::function<Pass(const Communicator& world)> on_workers(const Bench& bench, co
   return [=](const Communicator& world) {
     const Grid grid(world, {{"ranks", world.size()}});
     const bool is_picture = bench.shape.size() == axes.size();
-    const Layout x =
-        is_picture ? nn::balanced_over(grid.shape(), axes)(bench.shape) : nn::copied_on(grid.shape(), bench.shape);
+    const Layout x = is_picture ? nn::balanced_over(grid.shape(), axes)(bench.shape)
+                                : nn::layout_copied_on(grid.shape(), bench.shape);
     return bench.distributed(x, grid);
   };
 }

@@ -22,7 +22,7 @@ struct Grids {
 
 inline nn::Sequential lenet5(const Grids& on, at::ScalarType type) {
   const auto conv = [&](int64_t in, int64_t out, int64_t padding) {
-    const Layout weight = nn::copied_on(on.space.shape(), {out, in, 5, 5});
+    const Layout weight = nn::layout_copied_on(on.space.shape(), {out, in, 5, 5});
     return nn::Conv2d(nn::Conv2dOptions(in, out, 5).padding(padding), nn::LayerLayouts{weight, {}, type}, on.space);
   };
   const auto linear = [&](int64_t in, int64_t out) {

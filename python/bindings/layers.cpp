@@ -287,7 +287,7 @@ void bind_layers(py::module_& m) {
   m.def(
       "copied_on",
       [](const py::object& grid, std::vector<int64_t> shape, const Axes& replicated) {
-        return nn::copied_on(shape_of(grid), std::move(shape), replicated);
+        return nn::layout_copied_on(shape_of(grid), std::move(shape), replicated);
       },
       "grid"_a, "shape"_a, "replicated"_a = Axes(),
       "A tensor that each rank of a grid uses for its own part of the work.");

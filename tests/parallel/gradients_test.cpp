@@ -55,9 +55,9 @@ TEST(SumGradients, lets_torchs_sgd_train_what_lies_on_any_grid) {
 /// Two parameters on two grids of the same workers, along whose axes of one name other workers hold copies.
 struct OnTwoGrids : nn::ShardedModule {
   OnTwoGrids(const Grid& a, const Grid& b) {
-    first = register_piece("first", {nn::cut_along(a, "tp", {4}, Split::balanced(4, 2, 0)), a, nn::Initial::ones()},
-                           at::kDouble);
-    second = register_piece("second", {nn::cut_along(b, "tp", {4}), b, nn::Initial::ones()}, at::kDouble);
+    first = register_piece(
+        "first", {nn::layout_cut_along(a, "tp", {4}, Split::balanced(4, 2, 0)), a, nn::Initial::ones()}, at::kDouble);
+    second = register_piece("second", {nn::layout_cut_along(b, "tp", {4}), b, nn::Initial::ones()}, at::kDouble);
     nn::initialize(*this, 1);
   }
   at::Tensor first, second;

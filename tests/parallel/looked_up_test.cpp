@@ -47,7 +47,7 @@ struct Table {
 
 nn::Parameter copied(const at::Tensor& tensor, const Communicator& world) {
   const Grid grid = on_tp(world);
-  return {"words", tensor, nn::copied_on(grid.shape(), tensor.sizes().vec()), grid, {}};
+  return {"words", tensor, nn::layout_copied_on(grid.shape(), tensor.sizes().vec()), grid, {}};
 }
 
 at::Tensor drawn_ids(Numbers& draw, int64_t rows) {

@@ -74,19 +74,19 @@ struct Matrices : nn::ShardedModule {
     };
     const auto cut = [&](std::vector<int64_t> shape, int64_t dim) {
       const int64_t size = shape[static_cast<size_t>(dim)];
-      return nn::cut_along(grid, "tp", std::move(shape), Split::balanced(size, tp, dim));
+      return nn::layout_cut_along(grid, "tp", std::move(shape), Split::balanced(size, tp, dim));
     };
     piece("bias", cut({7}, 0), {});
     piece("rows", cut({7, 5}, 0), {7});
     piece("columns", cut({9, 5}, 1), {9});
     piece("large", cut({301, 223}, 0), {301});
     piece("table", cut({11, 5}, 1), {});
-    piece("one_row", nn::cut_along(grid, "tp", {1, 6}), {1});
+    piece("one_row", nn::layout_cut_along(grid, "tp", {1, 6}), {1});
     const Split a = Split::balanced(5, tp, 0), b = Split::balanced(3, tp, 0);
-    piece("stacked", nn::cut_along(grid, "tp", {11, 4}, nn::stacked({a, b, b})), {5, 3, 3});
+    piece("stacked", nn::layout_cut_along(grid, "tp", {11, 4}, nn::stacked({a, b, b})), {5, 3, 3});
     piece("convolution", cut({6, 3, 2, 2}, 1), {6});
-    piece("whole", nn::cut_along(grid, "tp", {4, 6}), {4});
-    if (rows_are_split) piece("summed", nn::copied_on(grid.shape(), {5, 6}), {5});
+    piece("whole", nn::layout_cut_along(grid, "tp", {4, 6}), {4});
+    if (rows_are_split) piece("summed", nn::layout_copied_on(grid.shape(), {5, 6}), {5});
     nn::GroupedLinearOptions experts{.groups = 5, .in_features = 3, .out_features = 4, .groups_axis = "dp"};
     experts.tensor = at::kDouble;
     experts.matrices = {1, 3};
@@ -188,8 +188,8 @@ TEST(Muon, divides_the_work_among_ranks_with_copies_and_with_pieces) {
                  {std::pair(48, 16), std::pair(16, 16), std::pair(64, 16), std::pair(16, 64)})
               register_piece(
                   std::to_string(block) + std::to_string(rows) + std::to_string(columns),
-                  {nn::cut_along(grid, "tp", {rows, columns}, Split::balanced(rows, tp, 0)), grid, nn::Initial::ones(),
-                   rows == 48 ? std::vector<int64_t>{16, 16, 16} : std::vector<int64_t>{rows}},
+                  {nn::layout_cut_along(grid, "tp", {rows, columns}, Split::balanced(rows, tp, 0)), grid,
+                   nn::Initial::ones(), rows == 48 ? std::vector<int64_t>{16, 16, 16} : std::vector<int64_t>{rows}},
                   at::kFloat);
           nn::initialize(*this, 1);
         }

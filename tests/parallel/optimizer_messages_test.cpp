@@ -50,8 +50,9 @@ struct CutAndWhole : nn::ShardedModule {
   explicit CutAndWhole(const Grid& grid) {
     const int parts = grid.shape().axis_size("tp");
     cut = register_piece(
-        "cut", {nn::cut_along(grid, "tp", {6}, Split::balanced(6, parts, 0)), grid, nn::Initial::ones()}, at::kFloat);
-    whole = register_piece("whole", {nn::cut_along(grid, "tp", {3}), grid, nn::Initial::ones()}, at::kFloat);
+        "cut", {nn::layout_cut_along(grid, "tp", {6}, Split::balanced(6, parts, 0)), grid, nn::Initial::ones()},
+        at::kFloat);
+    whole = register_piece("whole", {nn::layout_cut_along(grid, "tp", {3}), grid, nn::Initial::ones()}, at::kFloat);
     nn::initialize(*this, 1);
   }
   at::Tensor cut, whole;

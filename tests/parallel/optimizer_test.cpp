@@ -72,9 +72,9 @@ OptimizerOptions options() {
 /// Two parameters that lie otherwise on two grids of the same workers.
 struct CutAndCopied : nn::ShardedModule {
   CutAndCopied(const Grid& a, const Grid& b, int workers) {
-    cut = register_piece("cut", {nn::cut_along(a, "w", {2}, Split::balanced(2, workers, 0)), a, nn::Initial::ones()},
-                         at::kFloat);
-    copied = register_piece("copied", {nn::cut_along(b, "v", {2}), b, nn::Initial::ones()}, at::kFloat);
+    cut = register_piece(
+        "cut", {nn::layout_cut_along(a, "w", {2}, Split::balanced(2, workers, 0)), a, nn::Initial::ones()}, at::kFloat);
+    copied = register_piece("copied", {nn::layout_cut_along(b, "v", {2}), b, nn::Initial::ones()}, at::kFloat);
     nn::initialize(*this, 1);
   }
   at::Tensor cut, copied;
@@ -253,7 +253,7 @@ TEST(Optimizer, with_sgd_is_torchs_sgd_on_one_worker) {
 /// Four ones, replicated along the only axis: their norm is 2 however many workers hold them.
 struct Replicated : nn::ShardedModule {
   explicit Replicated(const Grid& grid) {
-    weight = register_piece("weight", {nn::cut_along(grid, "tp", {4}), grid, nn::Initial::ones()}, at::kDouble);
+    weight = register_piece("weight", {nn::layout_cut_along(grid, "tp", {4}), grid, nn::Initial::ones()}, at::kDouble);
     nn::initialize(*this, 1);
   }
   at::Tensor weight;

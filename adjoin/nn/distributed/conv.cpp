@@ -70,7 +70,7 @@ std::vector<Edges> edges_behind(const ConvGeometry& geometry, size_t dims) {
 Convolution::Convolution(ConvGeometry geometry, const LayerLayouts& placement, const Grid& grid)
     : geometry_(std::move(geometry)),
       weight_(weight_layout(geometry_.to_string(), "a weight of shape ", placement,
-                            copied_on(grid.shape(), geometry_.weight_shape()))),
+                            layout_copied_on(grid.shape(), geometry_.weight_shape()))),
       shares_(shares_of_conv(geometry_, weight_)),
       output_(placement.output),
       routes_(geometry_.to_string(), grid) {}

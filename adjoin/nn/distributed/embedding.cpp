@@ -31,7 +31,7 @@ Layout checked_weight(const EmbeddingOptions& options, const LayerLayouts& place
   require(!options.max_norm() && !options.scale_grad_by_freq() && !options.sparse() && !options._weight().defined(),
           [&] { return name_of(options) + ": expected none of max_norm, scale_grad_by_freq, sparse and _weight"; });
   return weight_layout(name_of(options), "a weight of shape ", placement,
-                       copied_on(grid.shape(), {words, options.embedding_dim()}));
+                       layout_copied_on(grid.shape(), {words, options.embedding_dim()}));
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ at::Tensor product(const at::Tensor& x, at::TensorList parameters) {
 LinearImpl::LinearImpl(const LinearOptions& o, const LayerLayouts& placement, const Grid& grid)
     : options(o),
       weight_layout_(
-          weight_layout(name_of(o), "a weight of shape ", placement, copied_on(grid.shape(), weight_shape(o)))),
+          weight_layout(name_of(o), "a weight of shape ", placement, layout_copied_on(grid.shape(), weight_shape(o)))),
       shares_(shares_of(name_of(o), weight_layout_, /*out_dim=*/0, /*in_dim=*/1)),
       output_(placement.output),
       routes_(name_of(o), grid) {

@@ -20,7 +20,7 @@ bool has(const std::vector<int>& labels, int label) {
   return std::ranges::find(labels, label) != labels.end();
 }
 
-const LabelCut* cut_along(const Choice& choice, const std::string& axis) {
+const LabelCut* layout_cut_along(const Choice& choice, const std::string& axis) {
   for (const LabelCut* cut : choice)
     if (std::ranges::find(cut->cut.axes, axis) != cut->cut.axes.end()) return cut;
   return nullptr;
@@ -98,7 +98,7 @@ class Chosen {
       for (const LabelCut* cut : choice_)
         if (cut->label == labels[dim]) cuts.push_back({cut->cut.split.along(static_cast<int64_t>(dim)), cut->cut.axes});
     for (const GridShape::Axis& axis : operation_.home.grid.shape().axes()) {
-      const LabelCut* cut = cut_along(choice_, axis.name);
+      const LabelCut* cut = layout_cut_along(choice_, axis.name);
       if (cut == nullptr)
         kinds[axis.name] = is_factor && stays_partial(axis.name) ? Kind::copied : common(axis.name);
       else if (!has(labels, cut->label))

@@ -183,7 +183,8 @@ TEST(ConvTranspose, refuses_what_does_not_fit_on_every_worker) {
     EXPECT_EQ(
         refusal(ConvTranspose2dOptions(4, 6, 3).padding_mode(torch::kCircular)),
         "ConvTranspose2d(4, 6, kernel 3x3): expected the padding mode zeros, the only one of a transposed convolution");
-    const Layout as_conv = copied_on(grid.shape(), {6, 4, 3, 3});  // the dims of a convolution that is not transposed
+    const Layout as_conv =
+        layout_copied_on(grid.shape(), {6, 4, 3, 3});  // the dims of a convolution that is not transposed
     EXPECT_EQ(thrown_by<InvalidArgument>(
                   [&] { ConvTranspose2d(ConvTranspose2dOptions(4, 6, 3), LayerLayouts{.weight = as_conv}, grid); }),
               "ConvTranspose2d(4, 6, kernel 3x3): expected a weight of shape [4, 6, 3, 3], got " + as_conv.to_string());

@@ -26,7 +26,7 @@ namespace {
 using namespace adjoin::testing;
 using torch::autograd::grad;
 
-Layout cut_along(size_t dim, const std::vector<int64_t>& shape, const Grid& grid) {
+Layout layout_cut_along(size_t dim, const std::vector<int64_t>& shape, const Grid& grid) {
   std::vector<std::vector<std::string>> axes(dim + 1);
   axes[dim] = {"w"};
   return balanced_over(grid.shape(), axes)(shape);
@@ -44,7 +44,7 @@ TEST(AdaptivePool, has_second_derivatives_where_workers_pool_other_numbers_of_ce
     const at::Tensor whole_x = random_tensor(shape, Kind::replicated, world),
                      v = random_tensor(shape, Kind::replicated, world, 1);
     const auto compare = [&](auto layer, auto twin) {
-      DistributedTensor x = laid_out(whole_x, cut_along(2, shape, grid), grid);
+      DistributedTensor x = laid_out(whole_x, layout_cut_along(2, shape, grid), grid);
       x.local.requires_grad_(true);
       const at::Tensor x1 = whole_x.clone().requires_grad_(true), y1 = twin(x1);
       const DistributedTensor y = layer(x);
@@ -75,13 +75,13 @@ TEST(Bias, takes_part_on_all_workers_where_one_of_several_adds_it) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
     const Grid grid(world, {{"w", world.size()}});
     const auto weight = [&](size_t inputs, const std::vector<int64_t>& shape) {
-      return in_float64(cut_along(inputs, shape, grid));
+      return in_float64(layout_cut_along(inputs, shape, grid));
     };
     const at::Tensor rows = at::ones({5, 4}, at::kDouble), space = at::ones({2, 4, 5}, at::kDouble);
-    for (const Layout& layout : {cut_along(0, {5, 4}, grid), cut_along(1, {5, 4}, grid)})
+    for (const Layout& layout : {layout_cut_along(0, {5, 4}, grid), layout_cut_along(1, {5, 4}, grid)})
       differentiate_twice(Linear(LinearOptions(4, 3), weight(1, {3, 4}), grid), rows, layout, grid);
     for (const size_t cut : {0, 1, 2}) {
-      const Layout layout = cut_along(cut, {2, 4, 5}, grid);
+      const Layout layout = layout_cut_along(cut, {2, 4, 5}, grid);
       differentiate_twice(Conv1d(Conv1dOptions(4, 2, 3), weight(1, {2, 4, 3}), grid), space, layout, grid);
       differentiate_twice(Conv1d(Conv1dOptions(4, 2, 3), in_float64(), grid), space, layout, grid);
       const ConvTranspose1dOptions options(4, 2, 3);
@@ -98,7 +98,8 @@ TEST(Layer, has_one_type_on_all_workers_under_autocast_where_some_compute_nothin
     at::autocast::set_autocast_enabled(at::kCPU, true);
     const auto end = c10::make_scope_exit([] { at::autocast::set_autocast_enabled(at::kCPU, false); });
     const Grid grid(world, {{"w", world.size()}});
-    const DistributedTensor x = laid_out(at::ones({1, 4}), cut_along(0, {1, 4}, grid), grid);  // on worker 0 alone
+    const DistributedTensor x =
+        laid_out(at::ones({1, 4}), layout_cut_along(0, {1, 4}, grid), grid);  // on worker 0 alone
     Linear linear(LinearOptions(4, 3), LayerLayouts{.weight = {}, .output = balanced_over(grid.shape(), {{}, {"w"}})},
                   grid);
     initialize(*linear, 1);
@@ -109,8 +110,9 @@ TEST(Layer, has_one_type_on_all_workers_under_autocast_where_some_compute_nothin
     Conv1d conv(Conv1dOptions(1, 1, 1), LayerLayouts{.weight = {}, .output = balanced_over(grid.shape(), {{}, {"w"}})},
                 grid);
     initialize(*conv, 1);
-    EXPECT_EQ(conv(DistributedTensor{y.local.unsqueeze(0), cut_along(2, {1, 1, 3}, grid), grid}).local.scalar_type(),
-              at::kBFloat16);
+    EXPECT_EQ(
+        conv(DistributedTensor{y.local.unsqueeze(0), layout_cut_along(2, {1, 1, 3}, grid), grid}).local.scalar_type(),
+        at::kBFloat16);
   });
 }
 
@@ -123,7 +125,7 @@ TEST(Layer, has_the_derivatives_of_one_worker_in_forward_mode_where_some_compute
       fill_both(*layer, *twin, world);
       const at::Tensor x = random_tensor(shape, Kind::replicated, world),
                        t = random_tensor(shape, Kind::replicated, world, 1);
-      const Layout layout = cut_along(dim, shape, grid);
+      const Layout layout = layout_cut_along(dim, shape, grid);
       const at::Tensor here =
           with_tangent(laid_out(x, layout, grid).local.requires_grad_(true), laid_out(t, layout, grid).local);
       const DistributedTensor y = layer(DistributedTensor{here, layout, grid});
@@ -131,8 +133,8 @@ TEST(Layer, has_the_derivatives_of_one_worker_in_forward_mode_where_some_compute
                    "derivative");
     };
     compare(Linear(LinearOptions(4, 3), in_float64(), grid), torch::nn::Linear(4, 3), {2, 4}, 0);
-    compare(Linear(LinearOptions(4, 3), in_float64(cut_along(1, {3, 4}, grid)), grid), torch::nn::Linear(4, 3), {2, 4},
-            1);
+    compare(Linear(LinearOptions(4, 3), in_float64(layout_cut_along(1, {3, 4}, grid)), grid), torch::nn::Linear(4, 3),
+            {2, 4}, 1);
     compare(Conv1d(Conv1dOptions(2, 3, 3), in_float64(), grid), torch::nn::Conv1d(2, 3, 3), {1, 2, 5}, 2);
     compare(AdaptiveAvgPool1d(AdaptiveAvgPool1dOptions(3), grid), torch::nn::AdaptiveAvgPool1d(3), {1, 2, 5}, 2);
     for (const bool is_training : {true, false}) {

@@ -70,7 +70,7 @@ TEST(Embedding, equals_one_worker_on_random_layouts) {
 TEST(Embedding, refuses_what_does_not_fit_on_every_worker) {
   for_each_world({1, 2}, [](const Communicator& world) {
     const Grid grid(world, {{"rows", world.size()}});
-    const Layout rows = balanced_over(grid.shape(), {{"rows"}})({4}), square = copied_on(grid.shape(), {5, 5});
+    const Layout rows = balanced_over(grid.shape(), {{"rows"}})({4}), square = layout_copied_on(grid.shape(), {5, 5});
     Embedding layer(EmbeddingOptions(5, 3), grid);
     initialize(*layer, 1);
     const auto refusal = [&](const at::Tensor& ids) {

@@ -77,7 +77,7 @@ TEST(DistributedMixtureOfExperts, refuses_what_does_not_fit) {
     DistributedMixtureOfExperts layer(o, grid, "tp");
     initialize(*layer, 1);
     const auto of = [&](const std::vector<int64_t>& shape) {
-      return laid_out(at::ones(shape, at::kDouble), copied_on(grid.shape(), shape, {"ep", "tp"}), grid);
+      return laid_out(at::ones(shape, at::kDouble), layout_copied_on(grid.shape(), shape, {"ep", "tp"}), grid);
     };
     EXPECT_THROW(layer(of({4, 5})), InvalidArgument);
     EXPECT_THROW(layer(of({6})), InvalidArgument);

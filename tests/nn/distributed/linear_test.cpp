@@ -85,12 +85,12 @@ TEST(Linear, is_every_form_of_tensor_parallelism) {
     const Layout replicated = lies({})(in), by_features = lies({{}, {}, {"tp"}})(in),
                  by_tokens = lies({{}, {"tp"}})(in);
     for (const Layout& layout : {replicated, by_features, by_tokens}) {
-      expect_linear(options, {by_out}, x, layout, world);                         // column, all-gather
-      expect_linear(options, {by_in}, x, layout, world);                          // row
-      expect_linear(options, {by_in, lies({{}, {}, {"tp"}})}, x, layout, world);  // reduce-scatter
-      expect_linear(options, {by_in, lies({{}, {"tp"}})}, x, layout, world);      // the same for sequences
-      expect_linear(options, {copied_on(shape, weight)}, x, layout, world);       // data-parallel
-      if (world.size() != 3)                                                      // fused, grouped-query heads
+      expect_linear(options, {by_out}, x, layout, world);                           // column, all-gather
+      expect_linear(options, {by_in}, x, layout, world);                            // row
+      expect_linear(options, {by_in, lies({{}, {}, {"tp"}})}, x, layout, world);    // reduce-scatter
+      expect_linear(options, {by_in, lies({{}, {"tp"}})}, x, layout, world);        // the same for sequences
+      expect_linear(options, {layout_copied_on(shape, weight)}, x, layout, world);  // data-parallel
+      if (world.size() != 3)                                                        // fused, grouped-query heads
         expect_linear(options, {Layout(shape, weight, {{fused_heads(world.size()), {"tp"}}})}, x, layout, world);
     }
   });
