@@ -103,10 +103,8 @@ TrainingRun::TrainingRun(const Configuration& configuration, const Task& task, c
       trace_(configuration, trainer_.grid(), timeline_) {
   if (configuration.pp > 1)
     trainer_.observe([this](const pipeline::Action& action, double seconds) { times_.note(action, seconds); });
-  if (configuration.same_bits != "off") {
-    check_kernels(nn::fixed::promises_of_process(), world_);
-    memory_.reset_peak();  // of what was tried
-  }
+  if (configuration.same_bits != "off") check_kernels(nn::fixed::promises_of_process(), world_);
+  memory_.reset_peak();  // of what was tried
   state_.samples = std::ssize(samples_.train);
   state_.batch = configuration.batch;
   state_.order = order_of(configuration, task, samples_);

@@ -111,6 +111,22 @@ TEST(Options, not_given_take_a_resumed_runs_values) {
               HasSubstr("--layers 2: a resumed run keeps its own"));
 }
 
+TEST(Options, leave_a_resumed_runs_numbers_of_sums_unless_they_are_given) {
+  const TemporaryFolder folder;
+  train::Configuration saved = train::configuration_of("tiny");
+  saved.same_bits = "lanes=8,leaves=2,features=4";
+  std::filesystem::create_directory(folder / "checkpoint");
+  put(folder / "checkpoint" / "config.json", to_json(saved).dump());
+  put(folder / "checkpoint" / "state.json", "{}");
+  const auto resumed = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--resume", folder.path().string()});
+    return understood(more).same_bits;
+  };
+  EXPECT_EQ(resumed({}), saved.same_bits);
+  EXPECT_EQ(resumed({"--same-bits"}), saved.same_bits);
+  EXPECT_EQ(resumed({"--same-bits", "leaves=1"}), "lanes=8,leaves=1,features=4");
+}
+
 TEST(Options, with_resume_auto_are_those_of_the_run_in_out_where_it_has_a_checkpoint) {
   const TemporaryFolder folder;
   const std::string out = folder.path().string();
@@ -190,6 +206,15 @@ TEST_F(ConfigFile, loses_to_the_command_line) {
   EXPECT_EQ(configuration.layers, 7);
   EXPECT_TRUE(configuration.final_norm);
   EXPECT_EQ(configuration.lr, 0.5);
+}
+
+TEST_F(ConfigFile, may_say_true_or_a_text_for_an_option_that_may_stand_alone) {
+  const std::string numbers = with("same-bits = true\nbatch = 8\n").same_bits;
+  EXPECT_EQ(numbers, understood({"--same-bits", "--batch", "8"}).same_bits);
+  EXPECT_TRUE(numbers.starts_with("lanes="));
+  EXPECT_EQ(with("same-bits = false\n").same_bits, "off");
+  EXPECT_THAT(with("same-bits = \"lanes=3\"\n").same_bits, HasSubstr("lanes=3,"));
+  EXPECT_THAT(with("same-bits = [\"lanes=3\", \"leaves=2\"]\n").same_bits, HasSubstr("lanes=3,leaves=2,"));
 }
 
 TEST_F(ConfigFile, is_refused_with_the_line_of_what_is_wrong) {

@@ -10,6 +10,7 @@
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/data/token_store.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/train/trainer.hpp"
 #include "tests/support/temporary_folder.hpp"

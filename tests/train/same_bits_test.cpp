@@ -234,10 +234,8 @@ TEST(SameBits, refuse_what_they_do_not_go_with) {
     return std::string();
   };
   EXPECT_EQ(refusal_of("seed", "3"), "");
-  for (const auto& [field, value] : std::vector<std::pair<const char*, const char*>>{{"precision", "fp64"},
-                                                                                     {"precision", "fp16"},
-                                                                                     {"halves", "true"},
-                                                                                     {"pipeline", "own.csv"}})
+  for (const auto& [field, value] : std::vector<std::pair<const char*, const char*>>{
+           {"precision", "fp64"}, {"precision", "fp16"}, {"halves", "true"}, {"pipeline", "own.csv"}})
     EXPECT_TRUE(refusal_of(field, value).starts_with("--same-bits with --"))
         << field << ": " << refusal_of(field, value);
   EXPECT_EQ(refusal_of("cp", "3", "tokens=2"),
@@ -249,7 +247,8 @@ TEST(SameBits, refuse_what_they_do_not_go_with) {
   EXPECT_EQ(refusal_of("tp", "6"), "--tp 6: with --same-bits expected at most 5, the heads of attention");
   EXPECT_EQ(refusal_of("cp", "2", "tokens=2"), "");
   EXPECT_EQ(refusal_of("seed", "1", "lanes=10"), "--same-bits lanes=10: expected at most 9, the samples of --batch");
-  EXPECT_EQ(refusal_of("seed", "1", "features=6"), "--same-bits features=6: expected at most 5, the heads of attention");
+  EXPECT_EQ(refusal_of("seed", "1", "features=6"),
+            "--same-bits features=6: expected at most 5, the heads of attention");
   EXPECT_EQ(refusal_of("seed", "1", "true"),
             "--same-bits true: expected off, on, or some of lanes=N,leaves=N,features=N,tokens=N");
   EXPECT_EQ(refusal_of("seed", "1", "lanes=2,lanes=3"), "--same-bits lanes=2,lanes=3: gives lanes twice");
