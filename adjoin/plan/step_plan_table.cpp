@@ -41,12 +41,13 @@ struct AlikeRanks {
 
   explicit AlikeRanks(const RankPlan& plan) : ranks{plan.rank}, most(plan), calls(sums_of_calls(plan)) {}
   /// Adds the other rank if it has the same stages, number of parameters and calls, and returns whether it has; rows may
-  /// differ.
+  /// differ, if both have some.
   bool takes(const AlikeRanks& other) {
     const auto has_same_number = [](const auto& a, const auto& b) {
       return a.first == b.first && a.second.first == b.second.first;
     };
     if (most.pp != other.most.pp || most.parameters != other.most.parameters ||
+        (most.rows == 0) != (other.most.rows == 0) ||
         !std::equal(calls.begin(), calls.end(), other.calls.begin(), other.calls.end(), has_same_number))
       return false;
     ranks.push_back(other.most.rank);
