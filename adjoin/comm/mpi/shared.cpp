@@ -102,7 +102,14 @@ void MpiShared::begin() {
     const MPI_Comm given = MPI_Comm_f2c(*options.communicator);
     require(given && given != MPI_COMM_NULL,
             "expected a communicator of MPI's, got none");  // for which MPI ends the job
-    check_mpi(MPI_Comm_dup(given, &job), "MPI_Comm_dup");
+    MPI_Errhandler of_program =
+        MPI_ERRHANDLER_NULL;  // MPICH asks that of the world what to do where `given` is no communicator
+    MPI_Comm_get_errhandler(MPI_COMM_WORLD, &of_program);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    const int failure = MPI_Comm_dup(given, &job);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, of_program);
+    MPI_Errhandler_free(&of_program);
+    check_mpi(failure, "MPI_Comm_dup");
     check_mpi(MPI_Comm_set_errhandler(job, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     await_finalize();
   }
