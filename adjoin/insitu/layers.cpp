@@ -75,11 +75,9 @@ class DimLinear : public nn::ShardedModule {
   DimLinear(int64_t dim, int64_t in, int64_t out, bool has_bias, const LayerSite& site)
       : dim_(dim), grid_(site.blocks.grid()), rule_(site.blocks.rule()) {
     const nn::Initial initial = nn::Initial::normal(1 / std::sqrt(3.0 * static_cast<double>(in)));
-    register_piece(weight_, "weight", {nn::layout_copied_on(grid_.shape(), {out, in}), grid_, initial, {out}},
-                   site.type);
-    if (has_bias)
-      register_piece(bias_, "bias", {nn::layout_copied_on(grid_.shape(), {out}), grid_, nn::Initial::zeros()},
-                     site.type);
+    const auto copied = [&](std::vector<int64_t> sizes) { return nn::layout_copied_on(grid_.shape(), sizes); };
+    register_piece(weight_, "weight", {copied({out, in}), grid_, initial, {out}}, site.type);
+    if (has_bias) register_piece(bias_, "bias", {copied({out}), grid_, nn::Initial::zeros()}, site.type);
   }
 
   DistributedTensor forward(const DistributedTensor& x) {

@@ -1,10 +1,9 @@
 #include "adjoin/task/same_bits.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
+#include <map>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
@@ -39,32 +38,25 @@ SameBits defaults_of(const C& c) {
   return numbers;
 }
 
-constexpr std::array<std::string_view, 4> kNames{"lanes", "leaves", "features", "tokens"};
+const std::map<std::string, int64_t SameBits::*> kNumbers{{"lanes", &SameBits::lanes},
+                                                          {"leaves", &SameBits::leaves},
+                                                          {"features", &SameBits::features},
+                                                          {"tokens", &SameBits::tokens}};
 
-int64_t& member(SameBits& numbers, std::string_view name) {
-  return name == "lanes"    ? numbers.lanes
-         : name == "leaves" ? numbers.leaves
-                            : (name == "features" ? numbers.features : numbers.tokens);
-}
-
-/// The numbers that a text gives, in its order; none of "on".
-std::vector<std::pair<std::string_view, int64_t>> numbers_in(std::string_view text) {
-  std::vector<std::pair<std::string_view, int64_t>> numbers;
+/// The numbers that a text gives, by name; none of "on".
+std::map<std::string, int64_t> numbers_in(const std::string& text) {
+  std::map<std::string, int64_t> numbers;
   if (text == "on") return numbers;
-  const std::string given = "--same-bits " + std::string(text);
+  const std::string given = "--same-bits " + text;
   for (const std::string_view part : parts_of(text, ',')) {
-    const std::string_view name = part.substr(0, part.find('='));
-    require(std::ranges::find(kNames, name) != kNames.end(),
-            given + ": expected off, on, or some of lanes=N,leaves=N,features=N,tokens=N");
-    require(std::ranges::find(numbers, name, &decltype(numbers)::value_type::first) == numbers.end(),
-            given + ": gives " + std::string(name) + " twice");
+    const std::string name(part.substr(0, part.find('=')));
+    require(kNumbers.contains(name), given + ": expected off, on, or some of lanes=N,leaves=N,features=N,tokens=N");
     const std::string_view digits = part.substr(std::min(part.size(), name.size() + 1));
     int64_t number = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
     require(error == std::errc() && end == digits.data() + digits.size() && number >= 1,
-            given + ": expected a whole number of at least 1 for " + std::string(name) + ", as in " +
-                std::string(name) + "=2");
-    numbers.emplace_back(name, number);
+            given + ": expected a whole number of at least 1 for " + name + ", as in " + name + "=2");
+    require(numbers.emplace(name, number).second, given + ": gives " + name + " twice");
   }
   return numbers;
 }
@@ -81,7 +73,7 @@ void at_most(int64_t number, int64_t most, const std::string& name, const std::s
 std::optional<SameBits> same_bits(const C& c) {
   if (c.same_bits == "off") return std::nullopt;
   SameBits numbers = defaults_of(c);
-  for (const auto& [name, number] : numbers_in(c.same_bits)) member(numbers, name) = number;
+  for (const auto& [name, number] : numbers_in(c.same_bits)) numbers.*kNumbers.at(name) = number;
   at_most(numbers.lanes, c.batch, "lanes", "the samples of --batch");
   at_most(numbers.leaves, (c.batch + numbers.lanes - 1) / numbers.lanes, "leaves", "the samples of a lane");
   at_most(numbers.features, most_features(c), "features", heads_of_keys(c));
@@ -91,16 +83,10 @@ std::optional<SameBits> same_bits(const C& c) {
 
 std::string resumed_same_bits(const std::string& run, const std::string& given) {
   if (run == "off" || run == "on" || given == "off") return given;
-  auto numbers = numbers_in(run);
-  for (const auto& [name, number] : numbers_in(given)) {
-    const auto known = std::ranges::find(numbers, name, &decltype(numbers)::value_type::first);
-    if (known == numbers.end())
-      numbers.emplace_back(name, number);
-    else
-      known->second = number;
-  }
+  std::map<std::string, int64_t> numbers = numbers_in(run);
+  for (const auto& [name, number] : numbers_in(given)) numbers[name] = number;
   std::vector<std::string> parts;
-  for (const auto& [name, number] : numbers) parts.push_back(std::string(name) + "=" + std::to_string(number));
+  for (const auto& [name, number] : numbers) parts.push_back(name + "=" + std::to_string(number));
   return joined(parts, ",");
 }
 

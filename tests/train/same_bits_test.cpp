@@ -258,9 +258,9 @@ TEST(SameBits, refuse_what_they_do_not_go_with) {
 }
 
 TEST(SameBits, of_a_run_stay_where_they_are_not_given_anew) {
-  EXPECT_EQ(resumed_same_bits("lanes=4,leaves=1,features=2", "on"), "lanes=4,leaves=1,features=2");
+  EXPECT_EQ(resumed_same_bits("lanes=4,leaves=1,features=2", "on"), "features=2,lanes=4,leaves=1");
   EXPECT_EQ(resumed_same_bits("lanes=4,leaves=1,features=2", "tokens=2,leaves=3"),
-            "lanes=4,leaves=3,features=2,tokens=2");
+            "features=2,lanes=4,leaves=3,tokens=2");
   EXPECT_EQ(resumed_same_bits("off", "lanes=2"), "lanes=2");
   EXPECT_EQ(resumed_same_bits("lanes=4", "off"), "off");
 }
