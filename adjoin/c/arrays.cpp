@@ -28,6 +28,23 @@ bool has_cells(const Field& field) {
   return std::ranges::find(field.piece, 0) == field.piece.end();
 }
 
+/// Whether no element is beyond what memory can be, and, where they are written, each one has memory of its own.
+bool has_own_memory(const Field& field, const adjoin_array& array) {
+  std::vector<std::pair<double, double>> dims;  // strides and sizes
+  for (int32_t d = 0; d < array.dims; ++d) {
+    if (array.sizes[d] == 0) return true;
+    if (array.sizes[d] > 1)
+      dims.emplace_back(static_cast<double>(array.strides[d]), static_cast<double>(array.sizes[d]));
+  }
+  std::ranges::sort(dims);
+  double reach = 1;  // of the elements in the dims so far
+  for (const auto& [stride, size] : dims) {
+    if (field.is_written && stride < reach) return false;
+    reach += stride * (size - 1);
+  }
+  return reach < 0x1p59;
+}
+
 void check(const Field& field, const adjoin_array& array, const std::string& lead) {
   const auto expect = [&](bool holds, const auto&... what) { require(holds, lead, what...); };
   expect(array.struct_size == sizeof(adjoin_array), "struct_size: expected ", sizeof(adjoin_array), ", got ",
@@ -46,6 +63,8 @@ void check(const Field& field, const adjoin_array& array, const std::string& lea
     expect(array.strides[d] >= 0, "a stride is negative");
   }
   if (!has_cells(field)) return;
+  expect(has_own_memory(field, array), "strides: expected elements within memory",
+         field.is_written ? " of their own" : "");
   const int64_t* const cells = field.piece.data() + 2;  // after samples and channels
   for (size_t d = 0; d < field.space; ++d)
     expect(array.sizes[space[d]] == cells[d], "dim ", space[d], ": expected the block's ", cells[d], " cells, got ",

@@ -19,6 +19,7 @@ struct Field {
   int64_t channels = 0;        ///< of all arrays
   int32_t count = 0;
   const adjoin_array* arrays = nullptr;
+  bool is_written = false;
 };
 
 /// The number of samples that the arrays have.

@@ -2,7 +2,10 @@
 #include <c10/util/accumulate.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "adjoin/c/arrays.hpp"
 #include "adjoin/c/call.hpp"
@@ -151,6 +154,7 @@ int adjoin_network_optimizer(adjoin_network network, const char* json) {
 int adjoin_step(adjoin_network network, double rate, double* norm, int32_t* skipped) {
   const auto check = [&](c::Network& of, Same& same) {
     require(of.training.has_value(), "step: expected adjoin_network_optimizer before it");
+    require(std::isfinite(rate), "rate: expected a number, or one below 0 for that of the schedule, got ", rate);
     same << rate;
   };
   const auto step = [&](const auto& of) {
@@ -166,7 +170,12 @@ int adjoin_zero_gradients(adjoin_network network) {
 }
 
 int adjoin_network_save(adjoin_network network, const char* path) {
-  const auto check = [&](c::Network&, Same& same) { same << text_of("path", path); };
+  const auto check = [&](c::Network&, Same& same) {
+    same << text_of("path", path);
+    require(*path != 0, "path: expected a name, got none");
+    const bool is_free = !std::filesystem::exists(path) || std::filesystem::is_regular_file(path);
+    if (!is_free) throw Failure{ADJOIN_IO, std::string(path) + ": is not a regular file"};
+  };
   const auto save = [&](const auto& of) {
     settled(of->home(), "adjoin_network_save",  // ranks without cells do not write
             [&] { insitu::save(path, *of->net, of->training ? &*of->training : nullptr); });
@@ -175,7 +184,10 @@ int adjoin_network_save(adjoin_network network, const char* path) {
 }
 
 int adjoin_network_load(adjoin_network network, const char* path, int32_t weights_only) {
-  const auto check = [&](c::Network&, Same& same) { same << text_of("path", path) << weights_only; };
+  const auto check = [&](c::Network&, Same& same) {
+    same << text_of("path", path) << weights_only;
+    if (!std::ifstream(path)) throw Failure{ADJOIN_IO, std::string(path) + ": cannot be opened"};
+  };
   const auto load = [&](const auto& of) {
     insitu::load(path, *of->net, of->training && weights_only == 0 ? &*of->training : nullptr);
   };

@@ -19,6 +19,10 @@ Field inputs_of(const Network& network, int32_t count, const adjoin_array* array
 Field outputs_of(const Network& network, int32_t count, const adjoin_array* arrays, const char* name = "outputs") {
   return field_of(name, network, network.net->output_layout(1), count, arrays);
 }
+Field written(Field field) {
+  field.is_written = true;
+  return field;
+}
 
 void check_samples(const Field& field, int64_t expected) {
   require(batch_of(field) == expected, field.name, ": expected ", expected, " samples");
@@ -79,7 +83,7 @@ int adjoin_infer(adjoin_network network, int32_t inputs, const adjoin_array* in,
                  const adjoin_array* out) {
   Request request;
   const auto check = [&](c::Network& of, Same& same) {
-    request = request_of(of, same, inputs_of(of, inputs, in), outputs_of(of, outputs, out), /*records=*/false);
+    request = request_of(of, same, inputs_of(of, inputs, in), written(outputs_of(of, outputs, out)), /*records=*/false);
   };
   const auto infer = [&](const auto& of) { run(of, request, {.trains = false, .records = false}); };
   return by_all<c::Network>("adjoin_infer", network, check, infer);
@@ -91,7 +95,7 @@ int adjoin_forward(adjoin_network network, int32_t inputs, const adjoin_array* i
   const auto check = [&](c::Network& of, Same& same) {
     check_place("pass", pass);
     same << input_gradients;
-    request = request_of(of, same, inputs_of(of, inputs, in), outputs_of(of, outputs, out), /*records=*/true);
+    request = request_of(of, same, inputs_of(of, inputs, in), written(outputs_of(of, outputs, out)), /*records=*/true);
   };
   const auto forward = [&](const auto& of) {
     *pass = Handles::all().add(run(of, request, training(*of, input_gradients != 0)));
@@ -121,7 +125,8 @@ int adjoin_backward(adjoin_pass* pass, int32_t outputs, const adjoin_array* out_
   const auto check = [&](c::Pass& of, Same& same) {
     const Field given = outputs_of(*of.network, outputs, out_gradients, "output gradients");
     if (outputs != 0) gradient = read_samples(*of.network, given, of.pass.batch());
-    if (inputs != 0) check_samples(inputs_of(*of.network, inputs, in_gradients, "input gradients"), of.pass.batch());
+    const Field taken = written(inputs_of(*of.network, inputs, in_gradients, "input gradients"));
+    if (inputs != 0) check_samples(taken, of.pass.batch());
     of.pass.check_backward(gradient.has_value());
     same << (outputs != 0) << (inputs != 0);
     ask_for_memory(of.network->net->bytes_of_pass(of.pass.batch(), /*records=*/false));

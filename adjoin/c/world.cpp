@@ -91,10 +91,18 @@ uint32_t adjoin_version(void) {
 
 int adjoin_world_of_mpi_f(int32_t comm, const adjoin_world_options* options, adjoin_world* world) {
   return guarded([&] {
-    const adjoin_world_options given = checked(options, world);
+    check_has_no_world();
+    adjoin_world_options given{};
+    const std::optional<Failure> failure = failure_of([&] { given = checked(options, world); });
     auto made = std::make_shared<World>();
     made->session = std::make_unique<MpiSession>(mpi_options(comm, given));
-    *world = begin(made, Communicator(made->session->world()), given.threads);
+    const adjoin_world handle = begin(made, Communicator(made->session->world()), given.threads);
+    if (const auto of_any = failure_of([&] { settle(*made, "adjoin_world_of_mpi", "", failure); })) {
+      Handles::all().remove(handle);
+      throw Failure(*of_any);
+    }
+    made->counter->counts = {};
+    *world = handle;
   });
 }
 

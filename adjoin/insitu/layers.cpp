@@ -266,12 +266,13 @@ void set_end(const Fields& fields, const nlohmann::json& value, Padding& padding
                                                     {"replicate", Padding::replicate},
                                                     {"reflect", Padding::reflect}};
   const auto name = value.is_string() ? names.find(value.get<std::string>()) : names.end();
-  if (value.is_number())
+  if (value.is_number() && std::abs(value.get<double>()) <= std::numeric_limits<float>::max())
     number = value.get<double>();
   else if (name != names.end())
     padding = name->second;
   else
-    fields.refuse("padding", "zeros, periodic, replicate, reflect or a number, or for each dim one of these or a pair");
+    fields.refuse("padding",
+                  "zeros, periodic, replicate, reflect or a number of float32, or for each dim one of these or a pair");
 }
 
 }  // namespace

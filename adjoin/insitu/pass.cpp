@@ -63,7 +63,9 @@ void Pass::backward(const std::optional<at::Tensor>& output_gradient) {
   check_backward(output_gradient.has_value());
   has_gone_back_ = true;
   const at::AutoGradMode records(true);
-  output_gradient ? output_.local.backward(*output_gradient) : loss_.backward();
+  const at::Tensor& from = output_gradient ? output_.local : loss_;
+  if (from.requires_grad())
+    from.backward(output_gradient.value_or(at::Tensor()));  // otherwise nothing before it is trained
   output_.local = output_.local.detach();
   loss_.reset();
 }

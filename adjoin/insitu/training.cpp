@@ -14,13 +14,13 @@
 namespace adjoin::insitu {
 namespace {
 
-constexpr double kMostReal = std::numeric_limits<double>::max();
+constexpr double kMostReal = std::numeric_limits<double>::max(), kBelowOne = 0.9999999;
 
 parallel::Rule rule_of(const Fields& fields) {
   const std::string name = fields.word("rule", "adamw");
   if (name == "adamw")
-    return parallel::adamw({.beta1 = fields.number("beta1", 0.9, 0, 1),
-                            .beta2 = fields.number("beta2", 0.999, 0, 1),
+    return parallel::adamw({.beta1 = fields.number("beta1", 0.9, 0, kBelowOne),
+                            .beta2 = fields.number("beta2", 0.999, 0, kBelowOne),
                             .epsilon = fields.number("epsilon", 1e-8, 0, 1)});
   if (name != "sgd") fields.refuse("rule", "adamw or sgd");
   return parallel::sgd({.momentum = fields.number("momentum", 0, 0, 1), .nesterov = fields.flag("nesterov", false)});
@@ -69,8 +69,12 @@ parallel::Update Training::step(std::optional<double> rate) {
 }
 
 void save(const std::filesystem::path& path, const Network& network, const Training* training) {
-  if (!network.blocks().grid().has_me()) return;
-  train::save_state(path, pieces_of(network, training), network.blocks().grid(), {{"network", network.description()}});
+  const Grid& grid = network.blocks().grid();
+  if (!grid.has_me()) return;
+  std::vector<nn::Parameter> pieces = pieces_of(network, training);
+  for (nn::Parameter& piece : pieces)  // what all ranks hold is written by those that have cells
+    if (piece.layout.grid() != grid.shape()) piece.layout = nn::layout_copied_on(grid.shape(), piece.layout.shape());
+  train::save_state(path, pieces, grid, {{"network", network.description()}});
 }
 
 void load(const std::filesystem::path& path, const Network& network, const Training* training) {

@@ -599,6 +599,34 @@ class Files(unittest.TestCase):
             from safetensors.numpy import load_file
             self.assertIn("0.weight", load_file(path))
 
+    def test_restart_bit_for_bit_where_ranks_have_no_cells(self):
+        x, target = (np.random.default_rng(seed).normal(size=8) for seed in (1, 2))
+
+        def train_on(world, rank, begins, load, save, steps):
+            own = slice(begins[rank], begins[rank + 1])
+            network = Network(blocks_of(world, (8,), (own.start,), (own.stop - own.start,)),
+                              {"inputs": 1, "layers": [{"type": "conv", "out": 1}]},
+                              optimizer={"rate": 0.01, "schedule": "cosine", "steps": 20, "warmup": 2})
+            if load:
+                network.load(load)
+            for _ in range(steps):
+                handle = network.forward([x[own].copy()])
+                loss(handle, [target[own].copy()])
+                backward(handle)
+                network.step()
+            if save:
+                network.save(save)
+            return network.read(0)
+
+        for begins in ((0, 5, 8, 8), (0, 0, 3, 8)):
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "half.safetensors"
+                run_threads(3, lambda world, rank: train_on(world, rank, begins, None, path, 3))
+                whole_run = run_threads(3, lambda world, rank: train_on(world, rank, begins, None, None, 6))[0]
+                for weights in run_threads(3, lambda world, rank: train_on(world, rank, begins, path, None, 3)):
+                    for name, weight in weights.items():
+                        np.testing.assert_array_equal(weight, whole_run[name], err_msg=f"{begins} {name}")
+
     def test_that_cannot_be_written_or_read_are_told_on_all_ranks(self):
         def try_files(world, rank):
             blocks, layer = blocks_of(world, (4,), (2 * rank,), (2,)), {"type": "conv", "out": 1}
@@ -628,6 +656,37 @@ class Misuse(unittest.TestCase):
         with self.assertRaises(Failure) as caught:
             action()
         return caught.exception
+
+    def test_of_memory_and_numbers_is_told_before_anything_happens(self):
+        def misuse(world, rank):
+            blocks = blocks_of(world, (4,), (2 * rank,), (2,))
+            description = {"inputs": 1, "layers": [{"type": "conv", "out": 1}]}
+            network = Network(blocks, description, optimizer={})
+            good, y = np.ones(2), np.zeros(2)
+            far, one = described(good), described(y)
+            far.strides[0], one.strides[0] = 2**63 - 1, 0
+            told = [self.failure(lambda: network.infer([far if rank == 1 else good], [y])),
+                    self.failure(lambda: network.infer([good], [one if rank == 1 else y]))]
+            network.infer([one], [y])  # inputs may be one number for all cells
+            told.append(self.failure(lambda: network.step(float("nan"))))
+            told.append(self.failure(lambda: network.save("")))
+            for text in ({"beta1": 1}, {"beta2": 1}):
+                told.append(self.failure(lambda: Network(blocks, description, optimizer=text)))
+            wrong = {"inputs": 1, "padding": 1e39, "layers": [{"type": "conv", "out": 1}]}
+            told.append(self.failure(lambda: Network(blocks, wrong)))
+            missing = self.failure(lambda: network.load("/nowhere/x" if rank == 1 else __file__))
+            nothing = Network(blocks, {"inputs": 1, "layers": ["tanh"]})
+            handle = nothing.forward([good])
+            loss(handle, [good])
+            backward(handle)  # of which nothing is trained
+            network.infer([good], [y])
+            return [(str(error), error.code) for error in told], str(missing)
+
+        first, second = run_threads(2, misuse)
+        self.assertEqual(first, second)
+        self.assertEqual({code for _, code in first[0]}, {INVALID})
+        self.assertEqual(first[0][0][0], "rank 1: array 0 of inputs: strides: expected elements within memory")
+        self.assertEqual(first[0][1][0], "rank 1: array 0 of outputs: strides: expected elements within memory of their own")
 
     def test_of_one_rank_is_told_on_all_and_the_next_calls_work(self):
         handles = {}

@@ -106,10 +106,13 @@ void MpiShared::begin() {
         MPI_ERRHANDLER_NULL;  // MPICH asks that of the world what to do where `given` is no communicator
     MPI_Comm_get_errhandler(MPI_COMM_WORLD, &of_program);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    const int failure = MPI_Comm_dup(given, &job);
+    int has_two_groups = 0;
+    int failure = MPI_Comm_test_inter(given, &has_two_groups);
+    if (failure == MPI_SUCCESS && !has_two_groups) failure = MPI_Comm_dup(given, &job);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, of_program);
     MPI_Errhandler_free(&of_program);
     check_mpi(failure, "MPI_Comm_dup");
+    require(!has_two_groups, "expected a communicator of one group, got an intercommunicator");
     check_mpi(MPI_Comm_set_errhandler(job, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     await_finalize();
   }
