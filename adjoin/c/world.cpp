@@ -95,7 +95,12 @@ int adjoin_world_of_mpi_f(int32_t comm, const adjoin_world_options* options, adj
     adjoin_world_options given{};
     const std::optional<Failure> failure = failure_of([&] { given = checked(options, world); });
     auto made = std::make_shared<World>();
-    made->session = std::make_unique<MpiSession>(mpi_options(comm, given));
+    try {
+      made->session = std::make_unique<MpiSession>(mpi_options(comm, given));
+    } catch (...) {
+      if (failure) throw Failure(*failure);
+      throw;
+    }
     const adjoin_world handle = begin(made, Communicator(made->session->world()), given.threads);
     if (const auto of_any = failure_of([&] { settle(*made, "adjoin_world_of_mpi", "", failure); })) {
       Handles::all().remove(handle);

@@ -102,6 +102,23 @@ static double train(adjoin_world world, int ranks, int type, int stays) {
   return value;
 }
 
+/* What is wrong on the last rank alone is told to all, and two groups are no world. */
+static void try_worlds(adjoin_world *world) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  adjoin_world_options options = {.struct_size = sizeof options, .threads = rank == ranks - 1 ? -1 : 0};
+  expect(adjoin_world_of_mpi(MPI_COMM_WORLD, &options, world) == ADJOIN_INVALID && strstr(adjoin_last_error(), "threads: expected"),
+         "options of one rank to be refused on all");
+  if (ranks == 1) return;
+  MPI_Comm half, both;
+  MPI_Comm_split(MPI_COMM_WORLD, rank == 0, 0, &half);
+  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, rank == 0 ? 1 : 0, 0, &both);
+  expect(adjoin_world_of_mpi(both, NULL, world) == ADJOIN_INVALID && strstr(adjoin_last_error(), "one group"),
+         "an intercommunicator to be refused");
+  MPI_Comm_free(&both);
+  MPI_Comm_free(&half);
+}
+
 /* What is no communicator to make a world of is refused. */
 static void try_communicators(int is_initialised, adjoin_world *world) {
   expect(adjoin_world_of_mpi_f(12345, NULL, world) == ADJOIN_INVALID, "a made-up communicator to be refused");
@@ -167,6 +184,7 @@ int main(int argc, char **argv) {
     return 0;
   }
   try_communicators(1, &world);
+  try_worlds(&world);
   struct sigaction before[NSIG], after;
   for (int s = 1; s < NSIG; ++s) sigaction(s, NULL, &before[s]);
 
