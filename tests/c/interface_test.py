@@ -568,25 +568,28 @@ class OneNetwork(unittest.TestCase):
 
 
 class Files(unittest.TestCase):
+    @staticmethod
+    def trained(blocks, description, x, target, load, save, steps):
+        network = Network(blocks, description, optimizer={"rate": 0.01, "schedule": "cosine", "steps": 20, "warmup": 2})
+        if load:
+            network.load(load)
+        for _ in range(steps):
+            handle = network.forward([x.copy()])
+            loss(handle, [target.copy()])
+            backward(handle)
+            network.step()
+        if save:
+            network.save(save)
+        return network.read(0)
+
     def test_restart_on_other_ranks_and_bit_for_bit_on_the_same(self):
         description = {"inputs": 1, "layers": [{"type": "conv", "out": 3}, {"type": "batchnorm"}, "gelu", {"type": "conv", "out": 1}]}
         x, target = (np.random.default_rng(seed).normal(size=(8, 4)) for seed in (1, 2))
-        optimizer = {"rate": 0.01, "schedule": "cosine", "steps": 20, "warmup": 2}
 
-        def train_on(world, rank, ranks, load, save, steps):
+        def train_on(world, rank, ranks, *files_and_steps):
             sizes = (8 // ranks, 4)
             own = slice(sizes[0] * rank, sizes[0] * (rank + 1))
-            network = Network(blocks_of(world, (8, 4), (own.start, 0), sizes), description, optimizer=optimizer)
-            if load:
-                network.load(load)
-            for _ in range(steps):
-                handle = network.forward([x[own].copy()])
-                loss(handle, [target[own].copy()])
-                backward(handle)
-                network.step()
-            if save:
-                network.save(save)
-            return network.read(0)
+            return self.trained(blocks_of(world, (8, 4), (own.start, 0), sizes), description, x[own], target[own], *files_and_steps)
 
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "half.safetensors"
@@ -600,23 +603,13 @@ class Files(unittest.TestCase):
             self.assertIn("0.weight", load_file(path))
 
     def test_restart_bit_for_bit_where_ranks_have_no_cells(self):
+        description = {"inputs": 1, "layers": [{"type": "conv", "out": 1}]}
         x, target = (np.random.default_rng(seed).normal(size=8) for seed in (1, 2))
 
-        def train_on(world, rank, begins, load, save, steps):
+        def train_on(world, rank, begins, *files_and_steps):
             own = slice(begins[rank], begins[rank + 1])
-            network = Network(blocks_of(world, (8,), (own.start,), (own.stop - own.start,)),
-                              {"inputs": 1, "layers": [{"type": "conv", "out": 1}]},
-                              optimizer={"rate": 0.01, "schedule": "cosine", "steps": 20, "warmup": 2})
-            if load:
-                network.load(load)
-            for _ in range(steps):
-                handle = network.forward([x[own].copy()])
-                loss(handle, [target[own].copy()])
-                backward(handle)
-                network.step()
-            if save:
-                network.save(save)
-            return network.read(0)
+            blocks = blocks_of(world, (8,), (own.start,), (own.stop - own.start,))
+            return self.trained(blocks, description, x[own], target[own], *files_and_steps)
 
         for begins in ((0, 5, 8, 8), (0, 0, 3, 8)):
             with tempfile.TemporaryDirectory() as folder:
