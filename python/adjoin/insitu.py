@@ -127,7 +127,8 @@ class _Conv(_Weighted):
         self._padding = [(edge, (k - 1) * d) for edge, k, d in zip(edges, kernel, dilation)]
 
     def forward(self, x):
-        for dim, (edge, width) in enumerate(self._padding, start=2):
+        has_number = lambda padding: any(not isinstance(side, str) for side in padding[1][0])
+        for dim, (edge, width) in sorted(enumerate(self._padding, start=2), key=has_number):  # whose dims get the corners
             before = width // 2
             if width > 0:
                 x = torch.cat([_beyond(x, dim, edge[0], range(-before, 0)), x,

@@ -244,6 +244,8 @@ class OneNetwork(unittest.TestCase):
                 shape = tuple(draw.randrange(5, 9) for _ in range(dims))
                 description, along = random_network(draw, shape), draw.randrange(dims)
                 description["layers"].insert(draw.choice([0, 1]), {"type": "linear", "dim": along, "out": shape[along]})
+                if seed % 2 == 0:  # which meet in corners
+                    description["padding"] = [draw.choice(["zeros", 7.5, [2.5, "zeros"], ["replicate", 3]]) for _ in range(dims)]
                 description["layers"].append({"type": "normalise", "mean": [1, 2], "deviation": 3, "inverse": True})
                 (x, y), = run_threads(1, lambda world, _: apply(world, description, shape, order, path))
                 module = insitu.network(description, dims=dims, order=("rows", "columns")[order], dtype=torch.float64).load(path).eval()
