@@ -40,7 +40,7 @@ def parameters_of(module, grid=None, replicated=()):
         elif _adjoin.is_global(tensor):
             found.append(_adjoin.piece_of(name, tensor, is_buffer))
         elif grid is not None:
-            layout = _adjoin.layout_copied_on(grid, list(tensor.shape), list(replicated))
+            layout = _adjoin.copied_on(grid, list(tensor.shape), list(replicated))
             matrices = [tensor.shape[0]] if id(tensor) in weights else []
             found.append(_adjoin.Piece(name, tensor, layout, grid, is_buffer, matrices))
         else:
