@@ -19,8 +19,8 @@ std::vector<const Reading*> clean_readings(const MeasuredPart& part, double tole
 }
 
 bool is_close(const Reading* reading, const Reading* least, double tolerance) {
-  return reading == least ||
-         reading->sum() <= (1 + 2 * tolerance) * least->sum();  // also where that is no positive number
+  // The least is close to itself also where its sum is no positive number.
+  return reading == least || reading->sum() <= (1 + 2 * tolerance) * least->sum();
 }
 
 }  // namespace

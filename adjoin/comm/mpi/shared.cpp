@@ -102,8 +102,8 @@ void MpiShared::begin() {
     const MPI_Comm given = MPI_Comm_f2c(*options.communicator);
     require(given && given != MPI_COMM_NULL,
             "expected a communicator of MPI's, got none");  // for which MPI ends the job
-    MPI_Errhandler of_program =
-        MPI_ERRHANDLER_NULL;  // MPICH asks that of the world what to do where `given` is no communicator
+    // MPICH asks the world's handler what to do where `given` is no communicator.
+    MPI_Errhandler of_program = MPI_ERRHANDLER_NULL;
     MPI_Comm_get_errhandler(MPI_COMM_WORLD, &of_program);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     int has_two_groups = 0;
