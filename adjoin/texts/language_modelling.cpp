@@ -1,6 +1,5 @@
 #include "adjoin/texts/language_modelling.hpp"
 
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/data/token_folder.hpp"
+#include "adjoin/movement/mappings.hpp"
 #include "adjoin/nn/cross_entropy.hpp"
 #include "adjoin/nn/fixed/layers.hpp"
 #include "adjoin/store/messages.hpp"
@@ -32,9 +32,8 @@ double bytes_of_targets(const data::TextVocabulary& vocabulary, const at::Tensor
 
 /// All rows of one worker, which may lie in blocks, sample by sample.
 at::Tensor sample_by_sample(const at::Tensor& x, const Rows& rows) {
-  std::vector<int64_t> numbers;
-  for (const TokenPlace& place : rows.places(0)) numbers.push_back(rows.offset(place.sample) + place.token);
-  return std::ranges::is_sorted(numbers) ? x : at::empty_like(x).index_copy_(0, at::tensor(numbers, at::kLong), x);
+  BlockStaging staging;
+  return join_blocks(x, Communicator(), rows.split(), staging);
 }
 
 }  // namespace
