@@ -58,10 +58,8 @@ void check(const Field& field, const adjoin_array& array, const std::string& lea
   const std::vector<int32_t> space = space_of(field, array);
   expect(space.size() == field.space, "expected ", field.space,
          " dims of space besides those of channels and of the batch, got ", space.size());
-  for (int32_t d = 0; d < array.dims; ++d) {
-    expect(array.sizes[d] >= 0, "a size is negative");
-    expect(array.strides[d] >= 0, "a stride is negative");
-  }
+  for (int32_t d = 0; d < array.dims; ++d)
+    expect(array.sizes[d] >= 0 && array.strides[d] >= 0, "a size or a stride is negative");
   if (!has_cells(field)) return;
   expect(has_own_memory(field, array), "strides: expected elements within memory",
          field.is_written ? " of their own" : "");
@@ -74,9 +72,8 @@ void check(const Field& field, const adjoin_array& array, const std::string& lea
 
 /// The caller's memory as [batch, channels, *cells].
 at::Tensor view_of(const Field& field, const adjoin_array& array) {
-  std::vector<int32_t> dims{array.batch_dim, array.channel_dim};
-  const std::vector<int32_t> space = space_of(field, array);
-  dims.insert(dims.end(), space.begin(), space.end());
+  std::vector<int32_t> dims = space_of(field, array);
+  dims.insert(dims.begin(), {array.batch_dim, array.channel_dim});
   std::vector<int64_t> sizes, strides;
   for (const int32_t d : dims) {
     sizes.push_back(size_along(d, array));

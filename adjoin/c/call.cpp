@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "adjoin/base/hash.hpp"
+#include "adjoin/base/not_copied.hpp"
 #include "adjoin/base/utf8.hpp"
 #include "adjoin/comm/values.hpp"
 
@@ -33,7 +34,7 @@ class Warnings final : public c10::WarningHandler {
 };
 
 /// What is the program's on this thread, kept while adjoin works on it.
-class Guest {
+class Guest : NotCopied {
  public:
   explicit Guest(int threads) : threads_before_(at::get_num_threads()) {
     ::feholdexcept(&environment_);
@@ -44,8 +45,6 @@ class Guest {
     if (at::get_num_threads() != threads_before_) at::set_num_threads(threads_before_);
     ::fesetenv(&environment_);
   }
-  Guest(const Guest&) = delete;
-  Guest& operator=(const Guest&) = delete;
 
  private:
   fenv_t environment_ = {};

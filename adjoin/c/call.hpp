@@ -45,10 +45,10 @@ class Same {
  public:
   template <class Value>
   Same& operator<<(const Value& value) {
-    if constexpr (std::is_convertible_v<Value, std::string>)
-      text += std::string(value) + "\n";
+    if constexpr (std::is_arithmetic_v<Value>)
+      text.append(reinterpret_cast<const char*>(&value), sizeof(value));  // rates may differ in their last digits
     else
-      text += std::to_string(value) + "\n";
+      text += std::string(value) + '\0';
     return *this;
   }
   std::string text;

@@ -5,11 +5,11 @@
 namespace adjoin::c {
 
 void Counter::begin(const Call& call) {
-  counts.collectives += call.collective ? 1 : 0;
-  counts.collective_bytes += call.collective ? call.in.bytes() : 0;
+  collectives += call.collective ? 1 : 0;
+  collective_bytes += call.collective ? call.in.bytes() : 0;
   for (const Message& message : call.messages) {
-    counts.messages += message.is_send() ? 1 : 0;
-    counts.bytes += message.is_send() ? message.buffer.bytes() : 0;
+    messages += message.is_send() ? 1 : 0;
+    bytes += message.is_send() ? message.buffer.bytes() : 0;
   }
 }
 

@@ -18,12 +18,9 @@
 namespace adjoin::c {
 
 /// Counts what a rank sends.
-struct Counts {
-  int64_t messages = 0, bytes = 0, collectives = 0, collective_bytes = 0;
-};
 struct Counter final : Observer {
   void begin(const Call& call) override;
-  Counts counts;
+  int64_t messages = 0, bytes = 0, collectives = 0, collective_bytes = 0;
 };
 
 struct World : std::enable_shared_from_this<World> {

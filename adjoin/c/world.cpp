@@ -59,20 +59,26 @@ adjoin_world begin(std::shared_ptr<World> world, Communicator group, int threads
   return Handles::all().add(std::move(world));
 }
 
-/// Frees what a handle stands for, with nothing alive on it. All ranks do so together.
+/// Frees what a handle stands for, with nothing alive on it. All ranks do so together; a pass each rank frees when it likes.
 template <class What>
-void destroy(adjoin_handle* handle, const char* function) {
-  require(handle != nullptr, "expected a handle, got null");
-  if (*handle == 0) return;
-  try {
-    agreed<What>(function, *handle, [&](What&, Same&) {
-      const int64_t uses = Handles::all().get<What>(*handle).use_count() - 3;  // by the handle, here, and by `agreed`
-      require(uses == 0, Handles::name_of<What>(), " cannot be freed while ", uses, " of what was made on it live");
-    });
-  } catch (const CommunicationError&) {  // the world has ended for all ranks, which do not wait for each other
-  }
-  Handles::all().remove(*handle);
-  *handle = 0;
+int destroy(adjoin_handle* handle, const char* function) noexcept {
+  return guarded([&] {
+    require(handle != nullptr, "expected a handle, got null");
+    if (*handle == 0) return;
+    try {
+      if constexpr (std::is_same_v<What, Pass>)
+        object<Pass>(*handle);
+      else
+        agreed<What>(function, *handle, [&](What&, Same&) {
+          const int64_t uses =
+              Handles::all().get<What>(*handle).use_count() - 3;  // by the handle, here, and by `agreed`
+          require(uses == 0, Handles::name_of<What>(), " cannot be freed while ", uses, " of what was made on it live");
+        });
+    } catch (const CommunicationError&) {  // the world has ended for all ranks, which do not wait for each other
+    }
+    Handles::all().remove(*handle);
+    *handle = 0;
+  });
 }
 
 }  // namespace
@@ -101,13 +107,9 @@ int adjoin_world_of_mpi_f(int32_t comm, const adjoin_world_options* options, adj
       if (failure) throw Failure(*failure);
       throw;
     }
-    const adjoin_world handle = begin(made, Communicator(made->session->world()), given.threads);
-    if (const auto of_any = failure_of([&] { settle(*made, "adjoin_world_of_mpi", "", failure); })) {
-      Handles::all().remove(handle);
-      throw Failure(*of_any);
-    }
-    made->counter->counts = {};
-    *world = handle;
+    made->group = Communicator(made->session->world());
+    settle(*made, "adjoin_world_of_mpi", "", failure);
+    *world = begin(made, made->group, given.threads);
   });
 }
 
@@ -123,17 +125,14 @@ int adjoin_run_threads(int32_t ranks, int (*rank)(adjoin_world world, void* user
   return guarded([&] {
     require(rank != nullptr && ranks >= 1 && ranks <= 1024, "expected 1 to 1024 ranks, and a function");
     check_has_no_world();
-    LaunchOptions options;
-    options.deadline = std::chrono::milliseconds::max();
-    launch_threads(
-        ranks,
-        [&](const Communicator& group) {
-          const adjoin_world handle = begin(std::make_shared<World>(), group, 1);
-          const int result = rank(handle, user);
-          Handles::all().remove(handle);
-          if (result != 0) throw Error("its function returned " + std::to_string(result));
-        },
-        options);
+    launch_threads(ranks,
+                   [&](const Communicator& group) {
+                     const adjoin_world handle = begin(std::make_shared<World>(), group, 1);
+                     const int result = rank(handle, user);
+                     Handles::all().remove(handle);
+                     if (result != 0) throw Error("its function returned " + std::to_string(result));
+                   },
+                   {.deadline = std::chrono::milliseconds::max()});
   });
 }
 
@@ -164,37 +163,32 @@ int adjoin_world_rank(adjoin_world world, int32_t* rank, int32_t* size) {
 int adjoin_world_counts(adjoin_world world, int64_t* messages, int64_t* bytes, int64_t* collectives,
                         int64_t* collective_bytes) {
   return guarded([&] {
-    const Counts counts = std::exchange(object<World>(world)->counter->counts, {});
-    if (messages) *messages = counts.messages;
-    if (bytes) *bytes = counts.bytes;
-    if (collectives) *collectives = counts.collectives;
-    if (collective_bytes) *collective_bytes = counts.collective_bytes;
+    const Counter sent = std::exchange(*object<World>(world)->counter, {});
+    if (messages) *messages = sent.messages;
+    if (bytes) *bytes = sent.bytes;
+    if (collectives) *collectives = sent.collectives;
+    if (collective_bytes) *collective_bytes = sent.collective_bytes;
   });
 }
 
 int adjoin_world_destroy(adjoin_world* world) {
-  return guarded([&] { destroy<World>(world, "adjoin_world_destroy"); });
+  return destroy<World>(world, "adjoin_world_destroy");
 }
 
 int adjoin_blocks_destroy(adjoin_blocks* blocks) {
-  return guarded([&] { destroy<c::Blocks>(blocks, "adjoin_blocks_destroy"); });
+  return destroy<c::Blocks>(blocks, "adjoin_blocks_destroy");
 }
 
 int adjoin_network_destroy(adjoin_network* network) {
-  return guarded([&] { destroy<c::Network>(network, "adjoin_network_destroy"); });
+  return destroy<c::Network>(network, "adjoin_network_destroy");
 }
 
 int adjoin_samples_destroy(adjoin_samples* samples) {
-  return guarded([&] { destroy<c::Samples>(samples, "adjoin_samples_destroy"); });
+  return destroy<c::Samples>(samples, "adjoin_samples_destroy");
 }
 
 int adjoin_pass_destroy(adjoin_pass* pass) {
-  return guarded([&] {
-    require(pass != nullptr, "expected a handle, got null");
-    if (*pass != 0) object<c::Pass>(*pass);
-    Handles::all().remove(*pass);
-    *pass = 0;
-  });
+  return destroy<c::Pass>(pass, "adjoin_pass_destroy");
 }
 
 int adjoin_blocks_create(adjoin_world world, int32_t order, int32_t dims, const int64_t* shape, const int64_t* starts,

@@ -1,6 +1,7 @@
 #include "adjoin/insitu/blocks.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "adjoin/base/error.hpp"
@@ -127,13 +128,9 @@ Blocks::Blocks(const Communicator& world, DimOrder order, std::vector<int64_t> s
 
 Blocks Blocks::of_points(const Communicator& world, int64_t points) {
   const std::vector<int64_t> all = numbers_of_all(points, world);
-  int64_t total = 0, start = 0;
-  for (int rank = 0; rank < world.size(); ++rank) {
-    const int64_t own = all[static_cast<size_t>(rank)];
-    require(own >= 0, "points: rank ", rank, ": expected a number of points, got ", own);
-    if (rank < world.rank()) start += own;
-    total += own;
-  }
+  const auto least = std::ranges::min_element(all);
+  require(*least >= 0, "points: rank ", least - all.begin(), ": expected a number of points, got ", *least);
+  const auto total = std::reduce(all.begin(), all.end()), start = std::reduce(all.begin(), all.begin() + world.rank());
   require(total > 0, "points: no rank has one");
   Blocks blocks(world, DimOrder::rows_first, {total}, {start}, {points});
   blocks.are_points_ = true;

@@ -1,6 +1,8 @@
 #include "adjoin/insitu/fields.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 
 #include "adjoin/base/error.hpp"
 
@@ -9,12 +11,14 @@ using nlohmann::json;
 
 namespace {
 
-constexpr double kMost = 0x1p31;  // of sizes and counts
-
-std::optional<int64_t> integer_of(const json& value, int64_t least) {
-  const double number = value.is_number_integer() ? value.get<double>() : kMost + 1;
-  const bool fits = number >= static_cast<double>(least) && number <= kMost;
-  return fits ? std::optional(static_cast<int64_t>(number)) : std::nullopt;
+/// Whether a value is a number of a kind: a whole one is a size or a count.
+template <class Number>
+auto is_at_least(Number least) {
+  return [least](const json& value) {
+    const bool is_of_kind = std::is_integral_v<Number> ? value.is_number_integer() : value.is_number();
+    const double most = std::is_integral_v<Number> ? 0x1p31 : std::numeric_limits<double>::max();
+    return is_of_kind && value.get<double>() >= static_cast<double>(least) && value.get<double>() <= most;
+  };
 }
 
 }  // namespace
@@ -39,34 +43,30 @@ const json* Fields::value(const std::string& key) const {
   return found == object_.end() ? nullptr : &*found;
 }
 
-int64_t Fields::integer(const std::string& key, std::optional<int64_t> otherwise, int64_t least) const {
+template <class Value, class Fits>
+Value Fields::get(const std::string& key, const std::optional<Value>& otherwise, const Fits& fits,
+                  const std::string& expected) const {
   const json* found = value(key);
   if (!found && otherwise) return *otherwise;
-  const auto number = found ? integer_of(*found, least) : std::nullopt;
-  if (!number) refuse(key, "a whole number of at least " + std::to_string(least));
-  return *number;
+  if (!found || !std::invoke(fits, *found)) refuse(key, expected);
+  return found->get<Value>();
+}
+
+int64_t Fields::integer(const std::string& key, std::optional<int64_t> otherwise, int64_t least) const {
+  return get(key, otherwise, is_at_least(least), "a whole number of at least " + std::to_string(least));
 }
 
 double Fields::number(const std::string& key, double otherwise, double least, double most) const {
-  const json* found = value(key);
-  if (!found) return otherwise;
-  const bool fits = found->is_number() && found->get<double>() >= least && found->get<double>() <= most;
-  if (!fits) refuse(key, "a number from " + json(least).dump() + " to " + json(most).dump());
-  return found->get<double>();
+  const auto fits = [&](const json& found) { return is_at_least(least)(found) && found.get<double>() <= most; };
+  return get(key, std::optional(otherwise), fits, "a number from " + json(least).dump() + " to " + json(most).dump());
 }
 
 bool Fields::flag(const std::string& key, bool otherwise) const {
-  const json* found = value(key);
-  if (!found) return otherwise;
-  if (!found->is_boolean()) refuse(key, "true or false");
-  return found->get<bool>();
+  return get(key, std::optional(otherwise), &json::is_boolean, "true or false");
 }
 
-std::string Fields::word(const std::string& key, std::optional<std::string> otherwise) const {
-  const json* found = value(key);
-  if (!found && otherwise) return *otherwise;
-  if (!found || !found->is_string()) refuse(key, "a word");
-  return found->get<std::string>();
+std::string Fields::word(const std::string& key, const std::optional<std::string>& otherwise) const {
+  return get(key, otherwise, &json::is_string, "a word");
 }
 
 std::vector<std::string> Fields::words(const std::string& key) const {
@@ -79,18 +79,19 @@ std::vector<std::string> Fields::words(const std::string& key) const {
   return found->get<std::vector<std::string>>();
 }
 
-std::vector<int64_t> Fields::per_dim(const std::string& key, int64_t otherwise, int64_t least, size_t dims) const {
+template <class Number>
+std::vector<Number> Fields::each(const std::string& key, std::optional<Number> otherwise, Number least,
+                                 size_t count) const {
   const json* found = value(key);
-  if (!found) return std::vector(dims, otherwise);
-  if (const auto number = integer_of(*found, least)) return std::vector(dims, *number);
-  std::vector<int64_t> numbers;
-  if (found->is_array() && found->size() == dims)
-    for (const json& one : *found)
-      if (const auto number = integer_of(one, least)) numbers.push_back(*number);
-  if (numbers.size() != dims)
-    refuse(key, "a whole number of at least " + std::to_string(least) + ", or a list of " + std::to_string(dims));
-  return numbers;
+  if (!found && otherwise) return std::vector(count, *otherwise);
+  const json one_for_all(count, found ? *found : json()), &all = found && found->is_array() ? *found : one_for_all;
+  if (all.size() != count || !std::ranges::all_of(all, is_at_least(least)))
+    refuse(key, std::string(std::is_integral_v<Number> ? "a whole number" : "a number") + " of at least " +
+                    json(least).dump() + ", or a list of " + std::to_string(count));
+  return all.get<std::vector<Number>>();
 }
+template std::vector<int64_t> Fields::each(const std::string&, std::optional<int64_t>, int64_t, size_t) const;
+template std::vector<double> Fields::each(const std::string&, std::optional<double>, double, size_t) const;
 
 void Fields::end() const {
   for (const auto& [key, unused] : object_.items())

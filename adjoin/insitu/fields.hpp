@@ -20,11 +20,12 @@ class Fields {
   int64_t integer(const std::string& key, std::optional<int64_t> otherwise, int64_t least) const;
   double number(const std::string& key, double otherwise, double least, double most) const;
   bool flag(const std::string& key, bool otherwise) const;
-  std::string word(const std::string& key, std::optional<std::string> otherwise) const;
+  std::string word(const std::string& key, const std::optional<std::string>& otherwise) const;
   /// One word, or a list of some.
   std::vector<std::string> words(const std::string& key) const;
-  /// One number for all of `dims` dims, or one for each.
-  std::vector<int64_t> per_dim(const std::string& key, int64_t otherwise, int64_t least, size_t dims) const;
+  /// One number for all of `count`, or a list with one for each; int64_t or double.
+  template <class Number>
+  std::vector<Number> each(const std::string& key, std::optional<Number> otherwise, Number least, size_t count) const;
   /// As it is written; nullptr where it is not there.
   const nlohmann::json* value(const std::string& key) const;
   void end() const;
@@ -33,6 +34,10 @@ class Fields {
   [[noreturn]] void refuse(const std::string& key, const std::string& expected) const;
 
  private:
+  template <class Value, class Fits>
+  Value get(const std::string& key, const std::optional<Value>& otherwise, const Fits& fits,
+            const std::string& expected) const;
+
   std::string place_;
   const nlohmann::json& object_;
   mutable std::set<std::string> known_;

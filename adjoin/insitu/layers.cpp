@@ -7,9 +7,12 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
+#include <ranges>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/insitu/program_layer.hpp"
 #include "adjoin/movement/global_tensor.hpp"
 #include "adjoin/nn/distributed/batch_norm.hpp"
@@ -29,7 +32,7 @@ void use(Node& node, std::shared_ptr<Layer> layer) {
 }
 
 std::vector<int64_t> numbers_of(const Fields& fields, const LayerSite& site, const char* key, int64_t otherwise) {
-  auto numbers = fields.per_dim(key, otherwise, 1, site.blocks.dims());
+  auto numbers = fields.each<int64_t>(key, otherwise, 1, site.blocks.dims());
   if (site.blocks.order() == DimOrder::columns_first) std::ranges::reverse(numbers);
   if (site.blocks.are_points() && numbers[0] != 1) fields.refuse(key, "1, as points have no neighbours");
   return numbers;
@@ -173,25 +176,11 @@ void make_group_norm(const Fields& fields, const LayerSite& site, Node& node) {
                                                  site.blocks.grid()));
 }
 
-/// One number for all channels, or one for each.
-std::vector<double> numbers_of_channels(const Fields& fields, const char* key, double least, int64_t channels) {
-  const nlohmann::json* value = fields.value(key);
-  const auto wanted = static_cast<size_t>(channels);
-  std::vector<double> numbers;
-  for (size_t c = 0; value && c < wanted && (!value->is_array() || value->size() == wanted); ++c) {
-    const nlohmann::json& one = value->is_array() ? (*value)[c] : *value;
-    if (one.is_number() && one.get<double>() >= least) numbers.push_back(one.get<double>());
-  }
-  if (numbers.size() != wanted)
-    fields.refuse(key, "a number, or a list of " + std::to_string(channels) + " in which none is too small");
-  return numbers;
-}
-
 void make_normaliser(const Fields& fields, const LayerSite& site, Node& node) {
   std::optional<Normaliser::Moments> given;
+  const auto channels = static_cast<size_t>(node.channels);
   if (fields.has("mean") || fields.has("deviation"))
-    given = {numbers_of_channels(fields, "mean", -std::numeric_limits<double>::max(), node.channels),
-             numbers_of_channels(fields, "deviation", std::numeric_limits<double>::min(), node.channels)};
+    given = {fields.each<double>("mean", {}, -1e30, channels), fields.each<double>("deviation", {}, 1e-30, channels)};
   node.normaliser =
       std::make_shared<Normaliser>(node.channels, fields.flag("inverse", false), std::move(given), site.blocks.grid());
   node.module = node.normaliser;
@@ -200,25 +189,20 @@ void make_normaliser(const Fields& fields, const LayerSite& site, Node& node) {
   };
 }
 
-void join(const Fields& fields, const std::vector<const Node*>& inputs, Node& node, bool adds) {
+void join(const Fields& fields, const LayerSite& site, Node& node, bool adds) {
   const auto described = [](const Node& of) {
     return "'" + of.name + "' has " + std::to_string(of.channels) + " channels of " + shape_text(of.space);
   };
-  node.channels = adds ? inputs[0]->channels : 0;
-  for (const Node* input : inputs) {
+  node.channels = adds ? node.channels : 0;
+  for (const Node* input : site.inputs) {
     if (input->space != node.space || (adds && input->channels != node.channels))
       fields.refuse("of", "layers of one size" + std::string(adds ? " and as many channels" : "") + ", but " +
-                              described(*inputs[0]) + " and " + described(*input));
+                              described(*site.inputs[0]) + " and " + described(*input));
     if (!adds) node.channels += input->channels;
   }
-  if (adds)
-    node.apply = [](const std::vector<DistributedTensor>& x) {
-      DistributedTensor sum = x[0];
-      for (size_t i = 1; i < x.size(); ++i) sum = sum + x[i];
-      return sum;
-    };
-  else
-    node.apply = [](const std::vector<DistributedTensor>& x) { return cat(x, 1); };
+  node.apply = [adds](const std::vector<DistributedTensor>& x) {
+    return adds ? std::accumulate(x.begin() + 1, x.end(), x[0]) : cat(x, 1);
+  };
 }
 
 using Maker = std::function<void(const Fields&, const LayerSite&, Node&)>;
@@ -232,6 +216,8 @@ Maker elementwise(at::Tensor (*function)(const at::Tensor&)) {
 
 const std::map<std::string, Maker>& makers() {
   static const std::map<std::string, Maker> all{
+      {"add", [](const Fields& f, const LayerSite& s, Node& n) { join(f, s, n, /*adds=*/true); }},
+      {"cat", [](const Fields& f, const LayerSite& s, Node& n) { join(f, s, n, /*adds=*/false); }},
       {"conv", make_conv},
       {"linear", make_linear},
       {"program", make_program},
@@ -296,17 +282,14 @@ std::vector<Edges> edges_of(const Fields& fields, const Blocks& blocks, std::vec
   return edges;
 }
 
-void make_layer(const Fields& fields, const LayerSite& site, const std::vector<const Node*>& inputs, Node& node) {
+void make_layer(const Fields& fields, const LayerSite& site, Node& node) {
   const std::string type = fields.word("type", {});
   const auto maker = makers().find(type);
-  node.channels = inputs[0]->channels;
-  node.space = inputs[0]->space;
-  std::string known = "add, cat";
-  for (const auto& [name, unused] : makers()) known += ", " + name;
-  const bool joins = type == "add" || type == "cat";
-  if (!joins && inputs.size() != 1) fields.refuse("of", "one layer");
-  if (!joins && maker == makers().end()) fields.refuse("type", "one of " + known);
-  joins ? join(fields, inputs, node, type == "add") : maker->second(fields, site, node);
+  if (maker == makers().end()) fields.refuse("type", "one of " + joined(std::views::keys(makers())));
+  if (site.inputs.size() != 1 && type != "add" && type != "cat") fields.refuse("of", "one layer");
+  node.channels = site.inputs[0]->channels;
+  node.space = site.inputs[0]->space;
+  maker->second(fields, site, node);
   fields.end();
 }
 

@@ -34,12 +34,13 @@ struct LayerSite {
   at::ScalarType type;
   std::vector<Edges> edges;                             ///< of each dim of space, where a layer says nothing
   std::function<const Node&(const std::string&)> node;  ///< an earlier node by its name; throws InvalidArgument
+  std::vector<const Node*> inputs = {};                 ///< of the layer
 };
 
 /// The padding that "padding" describes for each dim; `otherwise` without it.
 std::vector<Edges> edges_of(const Fields& fields, const Blocks& blocks, std::vector<Edges> otherwise);
 
-/// Completes a node that has its name and knows its `inputs`. Throws: InvalidArgument that names the layer and the key
-void make_layer(const Fields& fields, const LayerSite& site, const std::vector<const Node*>& inputs, Node& node);
+/// Completes a node that has its name. Throws: InvalidArgument that names the layer and the key
+void make_layer(const Fields& fields, const LayerSite& site, Node& node);
 
 }  // namespace adjoin::insitu

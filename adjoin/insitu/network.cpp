@@ -15,28 +15,27 @@ Network::Network(const Blocks& blocks, const std::string& description, at::Scala
   const nlohmann::json all = parsed("network", description);
   const Fields fields("network", all);
   nodes_.push_back({.name = "input", .of = {}, .channels = fields.integer("inputs", {}, 1), .space = blocks.shape()});
-  const LayerSite site{blocks, type, edges_of(fields, blocks, std::vector<Edges>(blocks.dims())),
-                       [this](const std::string& name) -> const Node& { return nodes_[index_of(name)]; }};
+  LayerSite site{blocks, type, edges_of(fields, blocks, std::vector<Edges>(blocks.dims())),
+                 [this](const std::string& name) -> const Node& { return nodes_[index_of(name)]; }};
   const nlohmann::json* layers = fields.value("layers");
   if (!layers || !layers->is_array() || layers->empty()) fields.refuse("layers", "a list of layers");
   fields.end();
   for (const nlohmann::json& given : *layers) {
-    const auto number = std::to_string(nodes_.size() - 1);
     const nlohmann::json layer = given.is_string() ? nlohmann::json{{"type", given}} : given;
     const bool has_name = layer.is_object() && layer.contains("name") && layer["name"].is_string();
-    const std::string name = has_name ? layer["name"].get<std::string>() : number;
+    const std::string name = has_name ? layer["name"].get<std::string>() : std::to_string(nodes_.size() - 1);
     const Fields of_layer("layer '" + name.substr(0, 60) + "'", layer);
     of_layer.word("name", "");
     const bool is_used = std::ranges::find(nodes_, name, &Node::name) != nodes_.end();
     if (name.empty() || is_used || name.find('.') != name.npos || (!has_name && of_layer.has("name")))
       of_layer.refuse("name", "a word without a dot that no other layer has");
     Node node{.name = name, .of = {}, .space = {}};
-    std::vector<const Node*> inputs;
+    site.inputs.clear();
     for (const std::string& of : of_layer.words("of")) node.of.push_back(index_of(of));
     if (node.of.empty()) node.of.push_back(nodes_.size() - 1);
-    for (const size_t of : node.of) inputs.push_back(&nodes_[of]);
+    for (const size_t of : node.of) site.inputs.push_back(&nodes_[of]);
     try {
-      make_layer(of_layer, site, inputs, node);
+      make_layer(of_layer, site, node);
     } catch (const InvalidArgument& error) {
       const std::string text = error.what(), lead = "layer '";
       throw InvalidArgument(text.starts_with(lead) ? text : lead + name + "': " + text);

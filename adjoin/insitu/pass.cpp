@@ -6,17 +6,6 @@
 #include "adjoin/insitu/normaliser.hpp"
 
 namespace adjoin::insitu {
-namespace {
-
-DistributedTensor run(Network& network, DistributedTensor input, const Pass::Options& options) {
-  const at::AutoGradMode records(options.records);
-  network.train(options.trains);
-  input.step = options.step;
-  input.step->training = options.trains;
-  return network.forward(input);
-}
-
-}  // namespace
 
 Loss loss_named(const std::string& name, double delta) {
   require(delta > 0, "loss: expected a delta above 0, got ", delta);
@@ -26,17 +15,19 @@ Loss loss_named(const std::string& name, double delta) {
   return [delta](const at::Tensor& x) { return at::huber_loss(x, at::zeros_like(x), at::Reduction::None, delta); };
 }
 
-Pass::Pass(Network& network, DistributedTensor input, const Options& options)
-    : network_(network),
-      options_(options),
-      input_(input.local = input.local.detach().requires_grad_(options.records && options.input_gradients)),
-      output_(run(network, std::move(input), options_)) {
-  if (!options.input_gradients) input_.reset();  // what backward reads of it may be another copy, with halos
+Pass::Pass(Network& network, DistributedTensor input, const Options& options) : network_(network), options_(options) {
+  const at::AutoGradMode records(options.records);
+  network.train(options.trains);
+  input.local = input.local.detach().requires_grad_(options.records && options.input_gradients);
+  input.step = options.step;
+  input.step->training = options.trains;
+  if (options.input_gradients) input_ = input.local;  // else what backward reads of it may be another copy, with halos
+  output_ = network.forward(input);
 }
 
 Pass::PartOfLoss Pass::part_of_loss(const Loss& loss, const at::Tensor& target, const at::Tensor& weights) const {
   const at::AutoGradMode records(options_.records);
-  at::Tensor difference = output_.local - target;
+  at::Tensor difference = output_->local - target;
   if (const Normaliser* last = network_.output_normaliser()) difference = last->scaled(difference);
   const at::Tensor each = loss(difference);
   const at::Tensor sum = (weights.defined() ? each * weights : each).sum(at::kDouble);
@@ -63,10 +54,10 @@ void Pass::backward(const std::optional<at::Tensor>& output_gradient) {
   check_backward(output_gradient.has_value());
   has_gone_back_ = true;
   const at::AutoGradMode records(true);
-  const at::Tensor& from = output_gradient ? output_.local : loss_;
+  const at::Tensor& from = output_gradient ? output_->local : loss_;
   if (from.requires_grad())
     from.backward(output_gradient.value_or(at::Tensor()));  // otherwise nothing before it is trained
-  output_.local = output_.local.detach();
+  output_->local = output_->local.detach();
   loss_.reset();
 }
 

@@ -30,9 +30,9 @@ class Pass {
   Pass(Network& network, DistributedTensor input, const Options& options);
 
   /// Samples of each member.
-  int64_t batch() const { return output_.layout.shape()[0] / network_.blocks().members(); }
+  int64_t batch() const { return output_->layout.shape()[0] / network_.blocks().members(); }
   /// This rank's piece [batch, channels, *cells].
-  at::Tensor output() const { return output_.local.detach(); }
+  at::Tensor output() const { return output_->local.detach(); }
 
   /// This rank's part of a loss. `target` is a piece like the output's; `weights`, which may be undefined, one that broadcasts to it. Where
   /// the last layer gives outputs their deviation, differences are divided by it.
@@ -57,7 +57,7 @@ class Pass {
   Network& network_;
   Options options_;
   at::Tensor input_;
-  DistributedTensor output_;
+  std::optional<DistributedTensor> output_;
   at::Tensor loss_;
   bool has_gone_back_ = false;
 };

@@ -1,10 +1,7 @@
 #include "adjoin/insitu/program_layer.hpp"
 
 #include <ATen/ATen.h>
-
-#include <fstream>
-#include <iterator>
-#include <map>
+#include <ATen/core/grad_mode.h>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/hash.hpp"
@@ -13,6 +10,7 @@
 #include "adjoin/parallel/distribute.hpp"
 #include "adjoin/program/declared.hpp"
 #include "adjoin/program/program.hpp"
+#include "adjoin/store/read_text.hpp"
 
 namespace adjoin::insitu {
 namespace {
@@ -22,8 +20,7 @@ std::shared_ptr<program::Program> read_by_all(const std::string& file, const Com
   std::string failure, bytes;
   try {
     net = program::load_program(file);
-    std::ifstream stream(file, std::ios::binary);
-    bytes.assign(std::istreambuf_iterator<char>(stream), {});
+    bytes = train::read_text(file);
   } catch (...) {
     failure = message_of(std::current_exception());
   }
@@ -36,43 +33,24 @@ std::shared_ptr<program::Program> read_by_all(const std::string& file, const Com
   return net;
 }
 
-/// What the file declares of the output's sizes, where the input's are those of the domain.
-void set_output(const program::Program& net, const program::TensorSpec& input, Node& node) {
-  std::vector<int64_t> sizes{1, node.channels};
+/// The sizes of an input of one sample, or of as many as the file fixes.
+std::vector<int64_t> input_sizes(const program::TensorSpec& input, const Node& node, int64_t samples) {
+  std::vector<int64_t> sizes{samples, node.channels};
   sizes.insert(sizes.end(), node.space.begin(), node.space.end());
-  bool fits = input.sizes.size() == sizes.size(), is_example = fits;
-  std::map<std::string, int64_t> of_symbols;
-  for (size_t d = 1; fits && d < sizes.size(); ++d) {
-    const program::Size& size = input.sizes[d];
-    is_example &= size.example == sizes[d];
-    fits = !size.is_fixed || size.example == sizes[d];
-    if (!size.symbol.empty()) of_symbols[size.symbol] = sizes[d];
-  }
+  bool fits = input.sizes.size() == sizes.size();
+  if (fits && input.sizes[0].is_fixed) sizes[0] = *input.sizes[0].example;
+  for (size_t d = 1; fits && d < sizes.size(); ++d)
+    fits = !input.sizes[d].is_fixed || input.sizes[d].example == sizes[d];
   require(fits, "expected a program of ", shape_text(sizes), ", got one of ", program::to_string(input));
-  const program::OuterGraph& graph = net.graph();
-  std::vector<int64_t> made;
-  for (size_t i = 0; i < graph.outputs.size(); ++i) {
-    if (graph.outputs[i].is_buffer) continue;
-    const std::vector<program::Slot>& slots = graph.graph.outputs[i].slots;
-    const auto& output = slots.empty() ? std::nullopt : graph.graph.values[static_cast<size_t>(slots[0])].tensor;
-    require(output && made.empty() && output->sizes.size() == sizes.size(),
-            "expected a program with one output [batch, channels, *space]");
-    for (size_t d = 1; d < sizes.size(); ++d) {
-      const program::Size& size = output->sizes[d];
-      const bool is_known = size.example && (size.is_fixed || is_example);
-      require(is_known || of_symbols.contains(size.symbol),
-              "the file does not say what sizes it makes: export the program with an example of this domain");
-      made.push_back(is_known ? *size.example : of_symbols[size.symbol]);
-    }
-  }
-  node.channels = made.at(0);
-  node.space.assign(made.begin() + 1, made.end());
+  return sizes;
 }
 
 }  // namespace
 
 DistributedTensor on_blocks(const at::Tensor& y, const nn::LayoutRule& rule, const DistributedTensor& x) {
   GlobalGrid& home = *piece_of(y).home;
+  require(y.dim() == std::ssize(x.layout.shape()), "expected a program that makes [batch, channels, *space], got ",
+          shape_text(y.sizes().vec()));
   const Layout layout = home.interned(rule(y.sizes().vec()));
   return {moved(y, layout, home), layout, x.grid, x.step};
 }
@@ -80,7 +58,6 @@ DistributedTensor on_blocks(const at::Tensor& y, const nn::LayoutRule& rule, con
 void make_program(const Fields& fields, const LayerSite& site, Node& node) {
   const auto net = read_by_all(fields.word("file", {}), site.blocks.grid().world());
   require(net->inputs().size() == 1 && net->inputs()[0].tensor, "expected a program with one input, which is a tensor");
-  set_output(*net, *net->inputs()[0].tensor, node);
   for (const parallel::NamedTensor& of_net : parallel::tensors_of(*net))
     if (of_net.tensor.is_floating_point()) at::Tensor(of_net.tensor).set_data(of_net.tensor.to(site.type));
   const auto model = std::make_shared<parallel::Distributed>(*net, site.blocks.grid(), parallel::Cuts{});
@@ -95,6 +72,15 @@ void make_program(const Fields& fields, const LayerSite& site, Node& node) {
     const auto alike = model->draw_alike();
     return on_blocks(net->run({global(x[0])}), rule, x[0]);
   };
+
+  // What it makes of the domain, one inference shows.
+  const at::NoGradGuard none;
+  const Grid& grid = site.blocks.grid();
+  const Layout layout = site.blocks.rule()(input_sizes(*net->inputs()[0].tensor, node, site.blocks.members()));
+  const at::Tensor zeros = at::zeros(layout.shape_on(grid.world().rank()), site.type);
+  const std::vector<int64_t> made = node.apply({{zeros, layout, grid}}).layout.shape();
+  node.channels = made[1];
+  node.space.assign(made.begin() + 2, made.end());
 }
 
 }  // namespace adjoin::insitu

@@ -2,16 +2,14 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
-#include <numbers>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/insitu/fields.hpp"
 #include "adjoin/store/checkpoint.hpp"
 
 namespace adjoin::insitu {
+using parallel::RateSchedule;
 namespace {
 
 constexpr double kMostReal = std::numeric_limits<double>::max(), kBelowOne = 0.9999999;
@@ -24,6 +22,14 @@ parallel::Rule rule_of(const Fields& fields) {
                             .epsilon = fields.number("epsilon", 1e-8, 0, 1)});
   if (name != "sgd") fields.refuse("rule", "adamw or sgd");
   return parallel::sgd({.momentum = fields.number("momentum", 0, 0, 1), .nesterov = fields.flag("nesterov", false)});
+}
+
+RateSchedule schedule_of(const Fields& fields) {
+  const std::string name = fields.word("schedule", "constant");
+  if (name == "linear") return RateSchedule::linear;
+  if (name == "cosine") return RateSchedule::cosine;
+  if (name != "constant") fields.refuse("schedule", "constant, linear or cosine");
+  return RateSchedule::constant;
 }
 
 std::vector<nn::Parameter> pieces_of(const Network& network, const Training* training) {
@@ -44,28 +50,19 @@ Training::Training(const Network& network, const std::string& description) {
   options.clip = fields.number("clip", 0, 0, kMostReal);
   options.joins_decays = true;
   options.workers = network.blocks().grid().world();
-  schedule_ = fields.word("schedule", "constant");
-  rate_ = fields.number("rate", 1e-3, 0, kMostReal);
-  warmup_ = fields.integer("warmup", 0, 0);
-  steps_ = fields.integer("steps", 0, 0);
-  if (schedule_ != "constant" && schedule_ != "linear" && schedule_ != "cosine")
-    fields.refuse("schedule", "constant, linear or cosine");
-  if (schedule_ != "constant" && steps_ <= warmup_)
-    fields.refuse("steps", "a number above the " + std::to_string(warmup_) + " steps of \"warmup\"");
+  const int64_t warmup = fields.integer("warmup", 0, 0), steps = fields.integer("steps", 0, 0);
+  rate_ = {.peak = fields.number("rate", 1e-3, 0, kMostReal),
+           .schedule = schedule_of(fields),
+           .warmup = static_cast<double>(warmup),
+           .steps = static_cast<double>(steps)};
+  if (rate_.schedule != RateSchedule::constant && steps <= warmup)
+    fields.refuse("steps", "a number above the " + std::to_string(warmup) + " steps of \"warmup\"");
   fields.end();
   optimizer_.emplace(network.parameters_and_buffers(), std::move(rule), std::move(options));
 }
 
-double Training::rate_of(int64_t step) const {
-  const auto at = static_cast<double>(step), warmup = static_cast<double>(warmup_);
-  if (step < warmup_) return rate_ * (at + 1) / warmup;
-  if (schedule_ == "constant") return rate_;
-  const double gone = std::min(1.0, (at - warmup) / (static_cast<double>(steps_) - warmup));
-  return rate_ * (schedule_ == "linear" ? 1 - gone : (1 + std::cos(std::numbers::pi * gone)) / 2);
-}
-
 parallel::Update Training::step(std::optional<double> rate) {
-  return optimizer_->step(rate.value_or(rate_of(optimizer_->steps_taken())));
+  return optimizer_->step(rate.value_or(rate_.at(optimizer_->steps_taken())));
 }
 
 void save(const std::filesystem::path& path, const Network& network, const Training* training) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "adjoin/insitu/network.hpp"
+#include "adjoin/parallel/learning_rate.hpp"
 #include "adjoin/parallel/optimizer.hpp"
 
 namespace adjoin::insitu {
@@ -25,13 +26,10 @@ class Training {
   /// Sums gradients over ranks, clips and updates; gradients are then zero. `rate` is used instead of the description's.
   /// Called by all ranks.
   parallel::Update step(std::optional<double> rate);
-  double rate_of(int64_t step) const;
   std::vector<nn::Parameter> state() const { return optimizer_->state(); }
 
  private:
-  std::string schedule_;
-  double rate_ = 0;
-  int64_t warmup_ = 0, steps_ = 0;
+  parallel::LearningRate rate_;
   std::optional<parallel::Optimizer> optimizer_;
 };
 

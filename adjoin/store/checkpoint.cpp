@@ -86,7 +86,10 @@ void save_state(const fs::path& path, const std::vector<nn::Parameter>& pieces, 
   };
   const auto root = [&](const std::function<void()>& work) { on_root(workers, what, work); };
   const auto all = [&](const std::function<void()>& work) { on_all(workers, what, work); };
-  stage(root, [&] { parts.make_file(fresh, metadata); });
+  stage(root, [&] {
+    check_replaceable(path);
+    parts.make_file(fresh, metadata);
+  });
   stage(all, [&] { parts.write(fresh, stops); });
   stage(root, [&] { publish_file(fresh, path); });
 }

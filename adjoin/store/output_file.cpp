@@ -113,6 +113,13 @@ void AtomicFile::publish() {
   temporary_.clear();
 }
 
+void check_replaceable(const std::filesystem::path& place) {
+  std::error_code none;
+  const auto status = std::filesystem::status(place, none);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    throw IoError(place.string() + ": is not a regular file");
+}
+
 void publish_file(const std::filesystem::path& fresh, const std::filesystem::path& place) {
   if (::rename(fresh.c_str(), place.c_str()) != 0) fail(place, "cannot be replaced", errno);
   sync_to_disk(folder_of(place));

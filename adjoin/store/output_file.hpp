@@ -61,6 +61,8 @@ class AtomicFile {
   std::optional<OutputFile> file_;
 };
 
+/// Throws: IoError where something stands that a file must not replace: a folder, a pipe, a device
+void check_replaceable(const std::filesystem::path& place);
 /// Gives its name to a file that is on the disk, and returns when the name is on the disk too. Throws: IoError
 void publish_file(const std::filesystem::path& fresh, const std::filesystem::path& place);
 

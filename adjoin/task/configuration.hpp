@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "adjoin/models/transformer_options.hpp"
+#include "adjoin/parallel/learning_rate.hpp"
 #include "adjoin/task/grid_sizes.hpp"
 
 namespace adjoin::train {
@@ -16,7 +17,7 @@ namespace adjoin::train {
 /// The words of options; the order is that of their choices in the table.
 enum class ModelKind : uint8_t { classifier, decoder };
 enum class OptimizerRule : uint8_t { adamw, sgd, muon };
-enum class RateSchedule : uint8_t { cosine, linear, constant };
+using parallel::RateSchedule;
 enum class Precision : uint8_t { fp64, fp32, bf16, fp16 };  ///< of the forward and backward pass
 enum class Recompute : uint8_t { none, attention, segment };
 enum class SaveMode : uint8_t { background, wait };

@@ -630,7 +630,7 @@ class Files(unittest.TestCase):
             Network(blocks, {"inputs": 1, "layers": [layer]}).save(Path(folder) / "weights")
             network.load(Path(folder) / "weights", weights_only=True)
             told = []
-            for action in (lambda: network.save("/proc/none/x"), lambda: network.load("/proc/none/x"), lambda: network.load(__file__),
+            for action in (lambda: network.save("/proc/none/x"), lambda: network.save("/dev/null"), lambda: network.load("/proc/none/x"), lambda: network.load(__file__),
                            lambda: network.load(Path(folder) / "other"), lambda: network.load(Path(folder) / "weights")):
                 with self.assertRaises(Failure) as caught:
                     action()
@@ -642,8 +642,9 @@ class Files(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             first, second = run_threads(2, try_files)
         self.assertEqual(first, second)
-        self.assertEqual(len(set(first)), 5)
-        self.assertTrue(all("0.weight" in text or "steps" in text or "first" in text for text in first[3:]), first)
+        self.assertEqual(len(set(first)), 6)
+        self.assertTrue(first[1].endswith("/dev/null: is not a regular file"), first)
+        self.assertTrue(all("0.weight" in text or "steps" in text or "first" in text for text in first[4:]), first)
 
 
 class Misuse(unittest.TestCase):
@@ -664,6 +665,7 @@ class Misuse(unittest.TestCase):
                     self.failure(lambda: network.infer([good], [one if rank == 1 else y]))]
             network.infer([one], [y])  # inputs may be one number for all cells
             told.append(self.failure(lambda: network.step(float("nan"))))
+            told.append(self.failure(lambda: network.step(1e-9 + 1e-12 * rank)))
             told.append(self.failure(lambda: network.save("")))
             for text in ({"beta1": 1}, {"beta2": 1}):
                 told.append(self.failure(lambda: Network(blocks, description, optimizer=text)))
