@@ -9,8 +9,7 @@
  * During a call MPI is used as the program's other calls would use it, at any thread level. The floating-point environment (traps,
  * rounding), the number of OpenMP's threads and LibTorch's modes are after each call as before. Memory of the caller is used during the
  * call only. A handle is a number; a null handle, a freed one, a made-up one and one of another kind are found and refused. */
-#ifndef ADJOIN_H
-#define ADJOIN_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -179,5 +178,4 @@ int adjoin_samples_draw(adjoin_samples samples, int64_t batch, const char *kind,
 
 #ifdef __cplusplus
 }
-#endif
 #endif

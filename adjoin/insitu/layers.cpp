@@ -53,8 +53,8 @@ void convolve(const Fields& fields, const LayerSite& site, Node& node, nn::ConvG
     fields.refuse("groups", "a number that divides the " + std::to_string(geometry.in_channels) +
                                 " channels in and the " + std::to_string(geometry.out_channels) + " out");
   node.space = made_by(geometry.windows, node.space);
-  const nn::LayerLayouts layouts{.output = site.blocks.rule(), .tensor = at::TensorOptions(site.type)};
-  const auto layer = std::make_shared<nn::ConvNdImpl>(geometry, layouts, site.blocks.grid());
+  const auto layer = std::make_shared<nn::ConvNdImpl>(
+      geometry, nn::LayerLayouts{.output = site.blocks.rule(), .tensor = site.type}, site.blocks.grid());
   node.room = [layer](const Layout& input) { return layer->room(input); };
   use(node, layer);
 }
@@ -159,8 +159,7 @@ void make_channel_norm(const Fields& fields, const LayerSite& site, Node& node, 
                                          .momentum = fields.number("momentum", 0.1, 0, 1),
                                          .affine = fields.flag("affine", !per_sample),
                                          .tracks = !per_sample};
-  use(node, std::make_shared<nn::ChannelNormImpl>(geometry, nn::LayerLayouts{.tensor = at::TensorOptions(site.type)},
-                                                  site.blocks.grid()));
+  use(node, std::make_shared<nn::ChannelNormImpl>(geometry, nn::LayerLayouts{.tensor = site.type}, site.blocks.grid()));
 }
 
 void make_group_norm(const Fields& fields, const LayerSite& site, Node& node) {
@@ -172,8 +171,7 @@ void make_group_norm(const Fields& fields, const LayerSite& site, Node& node) {
                                         .groups = groups,
                                         .eps = fields.number("eps", 1e-5, 0, 1),
                                         .affine = fields.flag("affine", true)};
-  use(node, std::make_shared<nn::SampleNormImpl>(geometry, nn::LayerLayouts{.tensor = at::TensorOptions(site.type)},
-                                                 site.blocks.grid()));
+  use(node, std::make_shared<nn::SampleNormImpl>(geometry, nn::LayerLayouts{.tensor = site.type}, site.blocks.grid()));
 }
 
 void make_normaliser(const Fields& fields, const LayerSite& site, Node& node) {
