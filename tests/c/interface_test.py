@@ -766,7 +766,7 @@ class Misuse(unittest.TestCase):
                  ({"inputs": 1, "layers": [dict(conv, name="a", out=-3)]}, "layer 'a': \"out\": expected a whole number of at least 1, got -3"),
                  ({"inputs": 1, "layers": [dict(conv, kernal=3)]}, "layer '0': \"kernal\" is not known here"),
                  ({"inputs": 1, "layers": [dict(conv, kernel=[3, 3, 3])]}, "layer '0': \"kernel\": expected a whole number of at least 1, or a list of 2"),
-                 ({"inputs": 1, "layers": ["cov"]}, "layer '0': \"type\": expected one of add, cat, "),
+                 ({"inputs": 1, "layers": ["cov"]}, "layer '0': \"type\": expected one of add, avgpool, "),
                  ({"inputs": 1, "layers": [conv, {"type": "add", "of": ["0", "b"]}]}, "layer '1': there is no layer 'b' before it"),
                  ({"inputs": 2, "layers": [conv, {"type": "add", "of": ["0", "input"]}]}, "layer '1': \"of\": expected layers of one size and as many channels"),
                  ({"inputs": 1, "layers": [dict(conv, padding="mirror")]}, "layer '0': \"padding\": expected zeros, periodic"),
