@@ -27,6 +27,13 @@ std::string counted(int64_t number, const std::string& thing, const std::string&
   return grouped(number) + " " + (number == 1 ? thing : many.empty() ? thing + "s" : many);
 }
 
+std::string ordinal(int64_t index) {
+  const int64_t number = index + 1, last = number % 10;
+  const bool is_teen = number / 10 % 10 == 1;
+  const char* end = is_teen || last > 3 || last == 0 ? "th" : last == 1 ? "st" : last == 2 ? "nd" : "rd";
+  return std::to_string(number) + end;
+}
+
 std::string fixed(double number, int digits) {
   char text[400];  // a double has up to 309 digits before the point; a program's locale may have another sign for it
   return {text, std::to_chars(text, text + sizeof text, number, std::chars_format::fixed, digits).ptr};

@@ -41,6 +41,9 @@ std::string_view trimmed(std::string_view text, std::string_view blanks = " \t")
 /// The items of a list as people write it: between commas, without the blanks around them.
 std::vector<std::string_view> items_of(std::string_view text);
 
+/// "1st", "2nd", "3rd", "4th" … for 0, 1, 2, 3 …: which of several it is, for those who count from 0 and those who count from 1.
+std::string ordinal(int64_t index);
+
 /// "a, b, c": texts or whole numbers, with `between` between them.
 template <class List>
 std::string joined(const List& list, std::string_view between = ", ") {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/base/text.hpp"
 #include "adjoin/c/call.hpp"
 
 namespace adjoin::c {
@@ -65,8 +66,8 @@ void check(const Field& field, const adjoin_array& array, const std::string& lea
          field.is_written ? " of their own" : "");
   const int64_t* const cells = field.piece.data() + 2;  // after samples and channels
   for (size_t d = 0; d < field.space; ++d)
-    expect(array.sizes[space[d]] == cells[d], "dim ", space[d], ": expected the block's ", cells[d], " cells, got ",
-           array.sizes[space[d]]);
+    expect(array.sizes[space[d]] == cells[d], ordinal(space[d]), " dim: expected the block's ", cells[d],
+           " cells, got ", array.sizes[space[d]]);
   expect(array.data != nullptr, "data: expected memory, got null");
 }
 
@@ -108,7 +109,7 @@ int64_t batch_of(const Field& field) {
   int64_t channels = 0, batch = 1;
   for (int32_t i = 0; i < field.count; ++i) {
     const adjoin_array& array = field.arrays[i];
-    const std::string lead = "array " + std::to_string(i) + " of " + field.name + ": ";
+    const std::string lead = ordinal(i) + " array of " + field.name + ": ";
     check(field, array, lead);
     const int64_t samples = size_along(array.batch_dim, array);
     require(samples >= 1, lead, "expected a batch of at least 1 sample");

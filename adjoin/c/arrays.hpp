@@ -24,7 +24,7 @@ struct Field {
 
 /// The number of samples that the arrays have.
 /// Throws: InvalidArgument for null with a count, a negative count, and where they differ, have other sizes than expected, or are described
-///         wrongly; `array 0 of inputs: …`
+///         wrongly; `1st array of inputs: …`
 int64_t batch_of(const Field& field);
 /// A copy of their elements as one piece of `type`; without elements where this rank has no cells. After batch_of.
 at::Tensor read(const Field& field, at::ScalarType type);

@@ -15,7 +15,7 @@ namespace {
 
 nn::Parameter parameter(const Network& network, int32_t index) {
   std::vector<nn::Parameter> all = network.net->parameters_and_buffers();
-  require(index >= 0 && index < std::ssize(all), "index: expected 0 to ", std::ssize(all) - 1, ", got ", index);
+  require(index >= 0 && index < std::ssize(all), "index: it is none of the network's ", all.size(), " tensors");
   return all[static_cast<size_t>(index)];
 }
 

@@ -29,6 +29,18 @@ TEST(Text, counts_things) {
   EXPECT_EQ(grouped(1'234'567), "1,234,567");
 }
 
+TEST(Text, counts_places_from_1) {
+  EXPECT_EQ(ordinal(0), "1st");
+  EXPECT_EQ(ordinal(1), "2nd");
+  EXPECT_EQ(ordinal(2), "3rd");
+  EXPECT_EQ(ordinal(3), "4th");
+  EXPECT_EQ(ordinal(9), "10th");
+  EXPECT_EQ(ordinal(10), "11th");
+  EXPECT_EQ(ordinal(12), "13th");
+  EXPECT_EQ(ordinal(21), "22nd");
+  EXPECT_EQ(ordinal(110), "111th");
+}
+
 TEST(Text, writes_numbers_in_a_row_as_a_range) {
   EXPECT_EQ(ranges_text(std::vector<int>{}), "");
   EXPECT_EQ(ranges_text(std::vector<int>{3}), "3");

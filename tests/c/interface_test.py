@@ -491,7 +491,7 @@ class OneNetwork(unittest.TestCase):
                 backward(handle)
                 network.step()
             found = network.read(0)
-            wrong = self.assertRaisesRegex(Failure, "rank 0: array 0 of inputs") if size > 1 else None
+            wrong = self.assertRaisesRegex(Failure, "rank 0: 1st array of inputs") if size > 1 else None
             if wrong:
                 with wrong:
                     network.infer([x[own] if rank > 0 else x], [])
@@ -682,8 +682,8 @@ class Misuse(unittest.TestCase):
         first, second = run_threads(2, misuse)
         self.assertEqual(first, second)
         self.assertEqual({code for _, code in first[0]}, {INVALID})
-        self.assertEqual(first[0][0][0], "rank 1: array 0 of inputs: strides: expected elements within memory")
-        self.assertEqual(first[0][1][0], "rank 1: array 0 of outputs: strides: expected elements within memory of their own")
+        self.assertEqual(first[0][0][0], "rank 1: 1st array of inputs: strides: expected elements within memory")
+        self.assertEqual(first[0][1][0], "rank 1: 1st array of outputs: strides: expected elements within memory of their own")
 
     def test_of_one_rank_is_told_on_all_and_the_next_calls_work(self):
         handles = {}
@@ -716,7 +716,7 @@ class Misuse(unittest.TestCase):
         (first, _), (second, _) = run_threads(2, misuse)
         self.assertEqual(first, second)
         self.assertEqual([text for text, _, _ in first], [
-            "rank 1: array 0 of inputs: dim 0: expected the block's 2 cells, got 3",
+            "rank 1: 1st array of inputs: 1st dim: expected the block's 2 cells, got 3",
             "ranks 0 and 1 call different functions: adjoin_infer and adjoin_forward",
             "ranks 0 and 1 give adjoin_network_create different arguments that must be equal",
             "rank 1: expected a network, got a handle that was freed or never given",

@@ -84,7 +84,7 @@ struct MpiShared {
   /// fails; may be called by a signal's handler.
   bool others_failed() const noexcept;
 
-  const MpiOptions options;
+  MpiOptions options;
   MPI_Comm job = MPI_COMM_WORLD;  // of the world's ranks
   int world_rank = 0, world_size = 1;
   std::vector<int> host_of;  // for each rank of the world: the first rank on its host
