@@ -98,6 +98,7 @@ WeightShards::WeightShards(std::vector<nn::Parameter> whole, Kept kept) : parame
         !tensor.is_neg() && !tensor.is_conj() && tensor.is_contiguous() && tensor.storage().nbytes() == tensor.nbytes();
     if (has_shards && !owns_storage) tensor.set_data(tensor.clone(at::MemoryFormat::Contiguous));
     if (!parameter.initial && !tensor.is_meta()) broadcast_piece(parameter);
+    if (!has_shards && !parameter.is_buffer && kept != Kept::shards) only_tables_.push_back(parameter);
     if (!has_shards) continue;
     const nn::Parameter uncut = parameter;
     parameter = cut(uncut, kept);
@@ -180,6 +181,8 @@ void WeightShards::sum_lanes(const HeldLanes& lanes, bool runs_once) {
       weight.gradient.reset();  // with its hook
       weight.gradient = std::make_unique<BucketSum>(std::vector{weight.uncut}, weight.bucket, when, lanes);
     }
+  // An only copy adds up rows too: else each lane would have a gradient of all rows.
+  for (const nn::Parameter& table : only_tables_) tables_.push_back(std::make_unique<Table>(table, table));
   for (const auto& table : tables_) table->sum_lanes(lanes);
 }
 

@@ -82,6 +82,7 @@ class WeightShards {
   class Table;
 
   std::vector<nn::Parameter> parameters_;
+  std::vector<nn::Parameter> only_tables_;  // without copies
   std::vector<Weight> weights_;
   std::vector<std::unique_ptr<Table>> tables_;
   enum class Now : uint8_t { cut, begun, whole } now_ = Now::cut;

@@ -115,7 +115,7 @@ OptimizerNeeds needs_of_optimizer(const PlannedRun& run, const SilentRank& rank,
     };
     parameter.tensor = stand_in(parameter.tensor);
     const bool is_shard = nn::ranks_of_copies(parameter) != nn::ranks_of_copies(whole[i]);
-    if (lanes && !is_shard)
+    if (lanes && !is_shard && !run.is_table(parameter.name))
       in_lanes.push_back(parameter);
     else if (!keeps_shard(parameter))
       parameter.tensor.mutable_grad() = as_allocated(zeros, shape);

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "adjoin/task/task.hpp"
 #include "adjoin/train/lanes.hpp"
 #include "adjoin/train/stages.hpp"
+#include "adjoin/train/trainer.hpp"
 
 namespace adjoin::plan {
 
@@ -24,6 +26,16 @@ struct PlannedRun {
   int64_t hosts;
   train::Stages stages;
   pipeline::Timeline timeline = train::expected_timeline(stages);
+
+  /// Whether rows of a weight are looked up and nothing else reads it: their gradients are one after the last backward only.
+  bool is_table(const std::string& parameter) const {
+    const auto is_part_of_it = [&](const models::ModuleRecipe& part) {
+      return part.is_table && kept_as(part, train::sharding_of(configuration)) &&
+             parameter.starts_with(part.beginning() + ".");
+    };
+    return std::ranges::any_of(stages.segments,
+                               [&](const auto& segment) { return std::ranges::any_of(segment.parts, is_part_of_it); });
+  }
 
   /// When a stage uses a micro-batch's message from another stage, to go forward or back.
   double taken_at(int stage, bool forward, int micro_batch) const {

@@ -62,10 +62,6 @@ struct EqualRanks {
     const auto keeps_shard = keeps_shard_of_gradient(run.configuration, run.stages.segments);
     const std::vector<nn::Parameter> whole = parameters_here(run.stages, model, grid),
                                      kept = parameters_here(run.stages, model, grid, sharding_of(run.configuration));
-    std::set<std::string> tables;  // of which rows move: their gradients are whole after the last backward only
-    for (const models::Segment& segment : run.stages.segments)
-      for (const models::ModuleRecipe& part : segment.parts)
-        if (part.is_table && kept_as(part, sharding_of(run.configuration))) tables.insert(part.name);
     for (size_t i = 0; i < kept.size(); ++i) {
       const nn::Parameter& parameter = kept[i];
       const auto bytes = static_cast<int64_t>(parameter.tensor.nbytes());
@@ -78,9 +74,8 @@ struct EqualRanks {
         gradient = static_cast<int64_t>(parallel::kept_of(parameter, parallel::Kept::shards).tensor.nbytes());
         summed.insert(parameter.name);
       }
-      const std::string part = parameter.name.substr(0, parameter.name.find('.'));
       std::vector<int64_t>& after = gradients[whole[i].tensor.unsafeGetTensorImpl()];
-      if (tables.contains(part) && nn::ranks_of_copies(whole[i]).size() > 1)
+      if (run.is_table(parameter.name) && (lanes || nn::ranks_of_copies(whole[i]).size() > 1))
         after = {0};
       else if (lanes)
         after = bytes_in_lanes(run, grid.coordinate("pp"), whole[i], gradient, *lanes, samples);

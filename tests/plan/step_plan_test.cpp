@@ -207,43 +207,6 @@ TEST(PlanStep, knows_how_often_gradients_of_shared_shards_are_summed) {
       });
 }
 
-/// Which rows of a table other ranks look up is not known, but about how many.
-TEST(PlanStep, assumes_that_others_look_up_as_many_rows) {
-  for_each_world({2, 4}, [](const Communicator& world) {
-    for (const int64_t zero : {0, 1, 3}) {
-      Configuration c = large("classifier", Precision::fp32);
-      c.words = 6000;
-      c.vocabulary_size = 4000;
-      c.dp = world.size();
-      c.zero = zero;
-      c.microbatches = 2;
-      const std::unique_ptr<Task> task = task_of(c);
-      const RankPlan plan = planned(c, *task, world);
-      const Seen seen = seen_in_a_step(c, *task, world);
-      const auto of_rows = [](std::vector<PlannedCall> calls) {
-        std::erase_if(calls, [](const PlannedCall& call) { return call.collective != Collective::all_to_all; });
-        return calls;
-      };
-      const auto bytes_of = [](const std::vector<PlannedCall>& calls) {
-        double bytes = 0;
-        for (const PlannedCall& call : calls) bytes += static_cast<double>(call.bytes);
-        return bytes;
-      };
-      if (zero > 0 || !world.checked()) {  // where what is compared looks like ids that are gathered
-        EXPECT_EQ(plan.calls.size(), seen.calls.size());
-      }
-      EXPECT_NEAR(static_cast<double>(plan.highest) / static_cast<double>(seen.peak), 1, 0.1) << "zero " << zero;
-      if (zero == 0) continue;  // then rows of gradients are gathered
-      EXPECT_EQ(of_rows(seen.calls).size(), 9u) << "counts, ids and rows, of two micro-batches and of the gradient";
-      std::array<double, 2> of_all{bytes_of(of_rows(plan.calls)), bytes_of(of_rows(seen.calls))};
-      world.all_reduce(buffer(of_all));
-      EXPECT_NEAR(of_all[0] / of_all[1], 1, 0.35) << "of all ranks; two micro-batches have words in common";
-      EXPECT_LT(bytes_of(plan.calls), 4.0 * static_cast<double>(2 * seen.parameters))
-          << "which all weights and gradients are";
-    }
-  });
-}
-
 TEST(PlanStep, tells_that_a_fixed_order_moves_as_many_bytes_where_ranks_hold_whole_parts) {
   for (const char* model : {"bert", "llama"})
     for (const bool along_tp : {false, true})

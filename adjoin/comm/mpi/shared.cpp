@@ -118,9 +118,7 @@ void MpiShared::begin() {
   }
   world_rank = rank_in(job);
   world_size = ranks_in(job);
-  int is_checked = options.checked ? 1 : 0;  // on one rank, so on all: what is compared is sent by each
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &is_checked, 1, MPI_INT, MPI_MAX, job), "MPI_Allreduce");
-  options.checked = is_checked != 0;
+  options.checked = std::ranges::max(gather_all(job, options.checked ? 1 : 0)) != 0;  // what is compared, all send
   MPI_Comm host;
   check_mpi(MPI_Comm_split_type(job, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
   if (options.ranks_of_a_host > 0) {
@@ -258,8 +256,7 @@ std::optional<int> MpiShared::leave(std::optional<int> exit_code) noexcept {
   }
   stop();
   if (job != MPI_COMM_WORLD) MPI_Comm_free(&job);
-  if (largest < 0) return std::nullopt;
-  return largest;
+  return largest < 0 ? std::nullopt : std::optional(largest);
 }
 
 void MpiShared::stop() noexcept {
