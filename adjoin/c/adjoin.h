@@ -79,7 +79,7 @@ static inline int adjoin_world_of_mpi(MPI_Comm comm, const adjoin_world_options 
 /* A world of this thread alone. */
 int adjoin_world_alone(const adjoin_world_options *options, adjoin_world *world);
 /* Calls `rank(world, user)` on so many threads, each of which is a rank, and returns when all have returned. A result other than 0 ends
- * the others' calls. The worlds are freed here. */
+ * the others' calls. The worlds are freed here; what a rank has made on its world it frees before it returns. */
 int adjoin_run_threads(int32_t ranks, int (*rank)(adjoin_world world, void *user), void *user);
 /* A part of a world, in which ranks with one color are together, ordered by `key` and then by their rank; a color below 0: in none, which
  * gives a handle of 0. It is a world itself, with its own blocks and networks; counts are the whole world's. Called by all. */

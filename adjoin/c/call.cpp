@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <vector>
 
 #include "adjoin/base/hash.hpp"
@@ -98,6 +99,7 @@ int guarded(const std::function<void()>& work) noexcept {
     if (!failure) return ADJOIN_OK;
     code = failure->code;
     last_rank = failure->rank;
+    if (last_rank < 0) std::sscanf(failure->text.c_str(), "rank %d:", &last_rank);
     std::ranges::replace(failure->text, '\n', ';');
     last_text = printable(failure->text);
   } catch (...) {  // no memory for the text

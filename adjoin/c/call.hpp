@@ -61,8 +61,9 @@ void together(World& world, const Work& work) {
   const std::optional<Failure> failure = failure_of(work);
   if (!failure) return;
   const bool is_of_all = failure->code == ADJOIN_INVALID || failure->code == ADJOIN_IO || failure->rank >= 0;
-  if (!is_of_all && failure->code != ADJOIN_COMMUNICATION) world.group.abort(failure->text);
-  throw Failure(*failure);
+  if (is_of_all || failure->code == ADJOIN_COMMUNICATION) throw Failure(*failure);
+  world.group.abort(failure->text);
+  throw Failure{ADJOIN_COMMUNICATION, "rank " + std::to_string(world.group.rank()) + ": " + failure->text};
 }
 
 /// Work in which ranks do not wait for each other, or all fail alike by InvalidArgument: what else fails on one rank is told to all.

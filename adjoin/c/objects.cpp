@@ -1,15 +1,17 @@
 #include "adjoin/c/objects.hpp"
 
+#include <atomic>
+
 #include "adjoin/base/error.hpp"
 
 namespace adjoin::c {
 
 void Counter::begin(const Call& call) {
-  collectives += call.collective ? 1 : 0;
-  collective_bytes += call.collective ? call.in.bytes() : 0;
+  std::atomic_ref(collectives) += call.collective ? 1 : 0;
+  std::atomic_ref(collective_bytes) += call.collective ? call.in.bytes() : 0;
   for (const Message& message : call.messages) {
-    messages += message.is_send() ? 1 : 0;
-    bytes += message.is_send() ? message.buffer.bytes() : 0;
+    std::atomic_ref(messages) += message.is_send() ? 1 : 0;
+    std::atomic_ref(bytes) += message.is_send() ? message.buffer.bytes() : 0;
   }
 }
 

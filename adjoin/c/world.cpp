@@ -97,19 +97,13 @@ uint32_t adjoin_version(void) {
 
 int adjoin_world_of_mpi_f(int32_t comm, const adjoin_world_options* options, adjoin_world* world) {
   return guarded([&] {
-    check_has_no_world();
     adjoin_world_options given{};
     const std::optional<Failure> failure = failure_of([&] { given = checked(options, world); });
-    auto made = std::make_shared<World>();
-    try {
-      made->session = std::make_unique<MpiSession>(mpi_options(comm, given));
-    } catch (...) {
-      if (failure) throw Failure(*failure);
-      throw;
-    }
-    made->group = Communicator(made->session->world());
-    settle(*made, "adjoin_world_of_mpi", "", failure);
-    *world = begin(made, made->group, given.threads);
+    MpiOptions of_rank = mpi_options(comm, given);
+    of_rank.refusal = failure.value_or(Failure()).text;
+    const auto made = std::make_shared<World>();
+    made->session = std::make_unique<MpiSession>(of_rank);
+    *world = begin(made, Communicator(made->session->world()), given.threads);
   });
 }
 

@@ -70,7 +70,9 @@ void make_program(const Fields& fields, const LayerSite& site, Node& node) {
     step.seed ^= hash_of(name);  // programs of one network draw other numbers
     model->begin(step);
     const auto alike = model->draw_alike();
-    return on_blocks(net->run({global(x[0])}), rule, x[0]);
+    const parallel::Bundle y = net->run({global(x[0])});
+    require(y.size() == 1, "expected a program that makes one tensor, got ", y.size());
+    return on_blocks(y, rule, x[0]);
   };
 
   // What it makes of the domain, one inference shows.

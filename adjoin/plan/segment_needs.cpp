@@ -301,6 +301,7 @@ void PlannedCalls::begin(const Call& call) {
   std::set<int> hosts;
   for (const int rank : call.group->world_ranks) hosts.insert(host_of_[static_cast<size_t>(rank)]);
   const bool goes_on = call.is_begun && std::ssize(hosts) == call.size;
+  const std::lock_guard lock(mutex_);
   calls.push_back({call.collective, call.size, call.bytes(), last - first + 1, call.collective ? 1 : sent, goes_on});
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ class PlannedCalls final : public Observer {
 
  private:
   std::vector<int> host_of_;
+  std::mutex mutex_;  // rounds that overlap make calls on two threads
 };
 
 /// A rank of a grid whose other ranks do not exist.

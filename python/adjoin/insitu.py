@@ -186,12 +186,14 @@ def _program(path):
     output = programs["model"].graph_signature.user_outputs[0]
     channels, = (node.meta["val"].shape[1] for node in programs["model"].graph.nodes if node.name == output)
     module = programs["model"].module()
-    evaluation = programs["eval"].module() if "eval" in programs else module
+    evaluation = programs["eval"].module() if "eval" in programs else None
     run = module.forward
 
     def forward(x):
         if module.training:
             return run(x)
+        if evaluation is None:
+            raise RuntimeError(f"{path} has no graph of eval mode; adjoin.export_program writes one")
         return torch.func.functional_call(evaluation, dict(module.named_parameters()) | dict(module.named_buffers()), (x,))
 
     def train(mode=True):  # which modules of programs refuse

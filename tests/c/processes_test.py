@@ -11,16 +11,15 @@ import unittest
 
 import numpy as np
 from interface_test import OneNetwork, blocks_of_all, random_network, train
-from library import COLUMNS_FIRST, LIBRARY, ROWS_FIRST, Options, check, run_threads
+from library import COLUMNS_FIRST, LIBRARY, ROWS_FIRST, Failure, Options, check, run_threads
 
 SEEDS = range(4)
 
 
-def world_of_mpi():
+def world_of_mpi(**options):
     """The handle of MPI_COMM_WORLD in Fortran is that of each implementation."""
-    LIBRARY.MPI_Init(None, None)
-    world, options = c.c_uint64(), Options(32, checked=os.environ.get("OMPI_COMM_WORLD_RANK") == "1")  # what one rank asks for, all do
-    check(LIBRARY.adjoin_world_of_mpi_f(0 if hasattr(LIBRARY, "ompi_mpi_comm_world") else 0x44000000, c.byref(options), c.byref(world)))
+    world, given = c.c_uint64(), Options(32, **options)
+    check(LIBRARY.adjoin_world_of_mpi_f(0 if hasattr(LIBRARY, "ompi_mpi_comm_world") else 0x44000000, c.byref(given), c.byref(world)))
     return world
 
 
@@ -44,7 +43,19 @@ class Processes(OneNetwork):
     def test_equal_one_rank(self):
         cases = [Case(seed) for seed in SEEDS]
         expected = [run_threads(1, lambda world, _: case.train(world, ([0] * len(case.shape), case.shape)))[0] for case in cases]
-        world, rank, size = world_of_mpi(), c.c_int32(), c.c_int32()
+        is_second, alone = os.environ["OMPI_COMM_WORLD_RANK"] == "1", c.c_uint64()
+        LIBRARY.MPI_Init(None, None)
+        if is_second:
+            check(LIBRARY.adjoin_world_alone(None, c.byref(alone)))
+        with self.assertRaisesRegex(Failure, "^rank 1: this thread has a world already") as caught:
+            world_of_mpi()
+        self.assertEqual(caught.exception.rank, 1)
+        check(LIBRARY.adjoin_world_destroy(c.byref(alone)))
+        if "ADJOIN_TEST_RANKS_OF_A_HOST" not in os.environ:  # then MPI is finalised though a world was half made
+            with self.assertRaisesRegex(Failure, "share no memory: one of them gives 2"):
+                world_of_mpi(host_memory=2 if is_second else 1)
+        # What is compared on one rank is sent by all.
+        world, rank, size = world_of_mpi(checked=is_second), c.c_int32(), c.c_int32()
         check(LIBRARY.adjoin_world_rank(world, c.byref(rank), c.byref(size)))
         for case, one in zip(cases, expected):
             parts = [1] * len(case.shape)

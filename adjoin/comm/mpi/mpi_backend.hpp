@@ -34,6 +34,8 @@ struct MpiOptions {
   /// rank waits, MPI carries on what the program itself has begun. None: all processes of the job.
   std::optional<int> communicator = {};
   bool ends_job = false;
+  /// Why this rank cannot take part, for a guest: then all throw InvalidArgument, "rank 1: …".
+  std::string refusal = {};
   /// Takes what would be printed on stderr; may be called by another thread.
   std::function<void(const std::string& message)> tell = {};
 };

@@ -10,7 +10,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <numeric>
 #include <system_error>
 #include <utility>
 
@@ -68,20 +67,6 @@ bool mpi_is_alive() {
   return initialized && !finalized;
 }
 
-std::vector<std::string> CommMeeting::exchange(const std::string& mine) {
-  const std::vector<int> bytes = gather_all(comm_, static_cast<int>(mine.size()));
-  std::vector<int> begins(bytes.size() + 1);
-  std::partial_sum(bytes.begin(), bytes.end(), begins.begin() + 1);
-  std::string all(static_cast<size_t>(begins.back()), '\0');
-  check_mpi(MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, all.data(), bytes.data(),
-                           begins.data(), MPI_BYTE, comm_),
-            "MPI_Allgatherv");
-  std::vector<std::string> parts;
-  for (size_t rank = 0; rank < bytes.size(); ++rank)
-    parts.push_back(all.substr(static_cast<size_t>(begins[rank]), static_cast<size_t>(bytes[rank])));
-  return parts;
-}
-
 MpiShared::MpiShared(const MpiOptions& given) : options(given) {}
 
 MpiShared::~MpiShared() {
@@ -114,6 +99,10 @@ void MpiShared::begin() {
     check_mpi(failure, "MPI_Comm_dup");
     require(!has_two_groups, "expected a communicator of one group, got an intercommunicator");
     check_mpi(MPI_Comm_set_errhandler(job, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    CommMeeting all(job);
+    const std::string refusal = host::failure_of_all(
+        all, [&] { require(options.refusal.empty(), "rank ", rank_in(job), ": ", options.refusal); });
+    require(refusal.empty(), refusal);
     await_finalize();
   }
   world_rank = rank_in(job);
@@ -218,8 +207,8 @@ void MpiShared::share_tensors(MPI_Comm host) {
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, words, 2, MPI_INT, MPI_MAX, host), "MPI_Allreduce");
   const auto [is_off, is_on] = words;
   CommMeeting meeting(host);
-  const std::string why_none =
-      is_off != 0 ? "--host-memory or ADJOIN_HOST_MEMORY turns it off" : host::share_host_memory(meeting);
+  const char* off = is_guest() ? "one of them gives 2" : "--host-memory or ADJOIN_HOST_MEMORY turns it off";
+  const std::string why_none = is_off != 0 ? off : host::share_host_memory(meeting);
   note_host_memory({why_none.empty() ? host_size : 0, why_none});
   ranks_begin();
   if (why_none.empty()) {
@@ -250,13 +239,17 @@ std::optional<int> MpiShared::leave(std::optional<int> exit_code) noexcept {
   } catch (const CommunicationError& error) {
     is_guest() ? end_diagnosed(error.what()) : end_job(error.what(), 1);
   }
+  end();
+  return largest < 0 ? std::nullopt : std::optional(largest);
+}
+
+void MpiShared::end() noexcept {
   if (finalize_key_ != MPI_KEYVAL_INVALID) {
     MPI_Comm_delete_attr(MPI_COMM_SELF, finalize_key_);
     MPI_Comm_free_keyval(&finalize_key_);
   }
   stop();
-  if (job != MPI_COMM_WORLD) MPI_Comm_free(&job);
-  return largest < 0 ? std::nullopt : std::optional(largest);
+  if (job != MPI_COMM_WORLD && job != MPI_COMM_NULL) MPI_Comm_free(&job);
 }
 
 void MpiShared::stop() noexcept {
@@ -360,7 +353,9 @@ MpiSession::MpiSession(const MpiOptions& options) {
   require(!initialized || mpi_is_alive(),
           "MPI was finalised in this process, by an earlier launch or by the program, and cannot be initialised again: "
           "to launch several times, initialise MPI before the first launch");
-  require(initialized || !options.communicator, "a communicator is given, but MPI is not initialised");
+  const char* refusal =
+      options.refusal.empty() ? "a communicator is given, but MPI is not initialised" : options.refusal.c_str();
+  require(initialized || !options.communicator, refusal);
   if (!initialized) {
     send_at_once();
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
@@ -372,7 +367,10 @@ MpiSession::MpiSession(const MpiOptions& options) {
   try {
     shared_->begin();
   } catch (...) {
-    if (shared_->is_guest()) throw;
+    if (shared_->is_guest()) {
+      shared_->end();
+      throw;
+    }
     shared_->end_job(message_of(std::current_exception()), exit_code_of(std::current_exception()));
   }
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,7 +52,19 @@ class CommMeeting final : public host::Meeting {
   explicit CommMeeting(MPI_Comm comm) : comm_(comm) {}
   int rank() const override { return rank_in(comm_); }
   int size() const override { return ranks_in(comm_); }
-  std::vector<std::string> exchange(const std::string& mine) override;
+  std::vector<std::string> exchange(const std::string& mine) override {
+    const std::vector<int> bytes = gather_all(comm_, static_cast<int>(mine.size()));
+    std::vector<int> begins(bytes.size() + 1);
+    std::partial_sum(bytes.begin(), bytes.end(), begins.begin() + 1);
+    std::string all(static_cast<size_t>(begins.back()), '\0');
+    check_mpi(MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, all.data(), bytes.data(),
+                             begins.data(), MPI_BYTE, comm_),
+              "MPI_Allgatherv");
+    std::vector<std::string> parts;
+    for (size_t rank = 0; rank < bytes.size(); ++rank)
+      parts.push_back(all.substr(static_cast<size_t>(begins[rank]), static_cast<size_t>(bytes[rank])));
+    return parts;
+  }
 
  private:
   const MPI_Comm comm_;
@@ -78,6 +91,8 @@ struct MpiShared {
   /// releases what the processes share, before MPI is finalised. Returns the code with which all ranks are to exit: the largest
   /// that any rank gives. A rank that gives another than 0 ends the job where the others have not come after a second.
   std::optional<int> leave(std::optional<int> exit_code) noexcept;
+  /// What `leave` does without the other ranks.
+  void end() noexcept;
   /// Ends all that uses MPI by itself; called also where the program finalises MPI while this object lives.
   void stop() noexcept;
   /// Whether another process of this host has failed or is gone, or on rank 0 whether one of another host has told it that it
