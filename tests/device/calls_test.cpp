@@ -135,6 +135,12 @@ TEST(DeviceCalls, wait_for_the_device_where_an_algorithm_moves_copies_on_the_hos
   EXPECT_EQ(host_waits() - before, 1);
 }
 
+TEST(DeviceCalls, give_0_or_1_in_logical_reductions_of_one_rank) {
+  const at::Tensor x = on_device({5, 0}, at::kInt);
+  Communicator().all_reduce(buffer(x), Reduction::logical_or);
+  EXPECT_EQ(values_of(x), (std::vector<double>{1, 0}));
+}
+
 TEST(DeviceCalls, have_the_bits_of_those_on_the_cpu) {
   for_each_world({2, 3, 4}, [](const Communicator& world) {
     for (const at::ScalarType type : {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble})
