@@ -10,7 +10,7 @@
 namespace adjoin {
 
 /// Where the memory of a buffer is. Only the operations of a device touch its memory: what the CPU needs of it is copied
-/// (device_memory.hpp).
+/// (device_runtime.hpp).
 struct Device {
   enum class Kind : uint8_t { cpu, cuda, private_use };
   Kind kind = Kind::cpu;

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "adjoin/base/box.hpp"
-#include "adjoin/base/device_memory.hpp"
+#include "adjoin/base/device_runtime.hpp"
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/algorithm/program.hpp"
 
@@ -25,7 +25,7 @@ void check_buffer(const Call& call, const char* role, ConstBuffer buffer) {
   if (buffer.count < 0) fail(call, std::string("a count of '") + role + "' that is not negative", text(buffer.count));
   if (buffer.count > 0 && !buffer.data)
     fail(call, std::string("memory for ") + text(buffer.count) + " elements of '" + role + "'", "a null pointer");
-  if (buffer.device.kind != Device::Kind::cpu && !device_memory().to_host)
+  if (buffer.device.kind != Device::Kind::cpu && !device_runtime())
     fail(call, std::string("'") + role + "' on the CPU", "a buffer on " + text(buffer.device));
 }
 

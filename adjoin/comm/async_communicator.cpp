@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "adjoin/base/device_runtime.hpp"
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/process_owner.hpp"
 #include "adjoin/comm/contract/own_call.hpp"
@@ -30,9 +31,15 @@ constexpr std::chrono::seconds kGrace(10);
 
 struct Task {
   Work work;
+  Work devices_before;  // lets the stream of devices wait for what the caller has enqueued there; or empty
+  Work devices_after;   // lets the caller's wait for what the task has enqueued
   bool is_done = false, has_waiter = false;
   std::exception_ptr error;
 };
+
+void do_if_any(const Work& work) {
+  if (work) work();
+}
 
 /// Keeps a thread that is woken from pushing a running one off its core: usually the running one is about to wait for the
 /// operation.
@@ -83,6 +90,7 @@ class AsyncCommunicator::Stream {
     check_process();
     auto task = std::make_shared<Task>();
     task->work = std::move(work);
+    task->devices_before = device_work_so_far();
     {
       const std::lock_guard lock(state_->mutex);
       if (state_->queue.empty()) state_->own->rest(false);
@@ -113,13 +121,19 @@ class AsyncCommunicator::Stream {
       state_->owner->rest(true);
       state_->done.wait(lock, [&] { return task->is_done; });
     }
+    do_if_any(task->devices_after);
     if (task->error) std::rethrow_exception(task->error);
   }
 
   /// Called when the last handle of a task is destroyed. The task uses the caller's buffers: this returns only when the task is
   /// done. Where an exception destroyed the handle, running tasks are ended.
   void release(const std::shared_ptr<Task>& task, bool is_left_by_exception) noexcept {
-    if (!process_.is_here() || is_done(*task)) return;
+    if (!process_.is_here()) return;
+    try {
+      if (is_done(*task)) return do_if_any(task->devices_after);
+    } catch (...) {  // of a device: the next call there throws it again
+      return;
+    }
     Backend& owner = *state_->owner;
     if (is_own_thread()) {
       owner.fail(error_of(
@@ -166,6 +180,12 @@ class AsyncCommunicator::Stream {
   /// rest would look stuck.
   static void serve(State& state) {
     step_back();
+    try {
+      if (device_runtime()) device_runtime()->use_own_streams();
+    } catch (...) {
+      const std::lock_guard lock(state.mutex);
+      state.error = std::current_exception();
+    }
     std::unique_lock lock(state.mutex);
     for (;;) {
       state.work.wait(lock, [&] { return state.ends || !state.queue.empty(); });
@@ -174,7 +194,9 @@ class AsyncCommunicator::Stream {
       std::exception_ptr error = state.error;
       lock.unlock();
       try {
+        do_if_any(task->devices_before);
         if (!error) task->work();
+        task->devices_after = device_work_so_far();
       } catch (...) {
         error = std::current_exception();
         state.own->fail(error);

@@ -152,7 +152,7 @@ class Communicator::Begun final : public Pending {
  public:
   Begun(const Communicator& group, const Call& call) : group_(group), own_(call) {
     const Seen seen(state().observer.get(), own_.call);
-    if (StagedCall::is_needed(own_.call)) staged_.emplace(own_.call);
+    if (StagedCall::is_needed(own_.call, *state().backend)) staged_.emplace(own_.call);
     // One that was begun before may have to wait until its rank does.
     const auto runs = [](const Begun* other) { return other->running_ != nullptr; };
     if (own_.call.only_sends() || std::ranges::all_of(state().shared->begun, runs))
@@ -256,7 +256,7 @@ void Communicator::require_nothing_begun() const {
 }
 
 void Communicator::carry_out(const Call& call) const {
-  if (StagedCall::is_needed(call)) {
+  if (StagedCall::is_needed(call, *state_->backend)) {
     if (call.size == 1 && call.collective && kind_of(*call.collective).is_in_place)
       return;  // no need to wait for a device
     const StagedCall staged(call);

@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "adjoin/base/carried_state.hpp"
+#include "adjoin/base/device_runtime.hpp"
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/process_owner.hpp"
 #include "adjoin/base/utf8.hpp"
@@ -74,12 +76,24 @@ void launch_threads(int ranks, const std::function<void(const Communicator& worl
   const std::shared_future<bool> may_begin = all_exist.get_future().share();
   std::vector<std::jthread> workers;
   workers.reserve(static_cast<size_t>(ranks));
-  const auto give_state = carried_state();
+  const auto give_state = carried_state(), wait_for_devices = device_work_so_far();
+  std::vector<std::function<void()>> ends(static_cast<size_t>(ranks));  // of what each has enqueued on devices
   const auto work = [&](int rank) {
     if (!may_begin.get()) return;
     give_state();
     const auto backend = world.backend(rank);  // kept until the cause is reported, or the rank would look returned
-    if (const auto error = error_in(fn, backend)) world.world->leave_by(rank, error);
+    const auto on_own_streams = [&](const Communicator& own_world) {
+      if (device_runtime()) device_runtime()->use_own_streams();
+      if (wait_for_devices) wait_for_devices();
+      fn(own_world);
+    };
+    auto error = error_in(on_own_streams, backend);
+    try {
+      if (!error) ends[static_cast<size_t>(rank)] = device_work_so_far();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    if (error) world.world->leave_by(rank, error);
     world.depart(rank);
   };
   try {
@@ -93,6 +107,8 @@ void launch_threads(int ranks, const std::function<void(const Communicator& worl
   all_exist.set_value(true);
   workers.clear();  // joined
   world.world->throw_cause();
+  for (const auto& wait_for_rank : ends)
+    if (wait_for_rank) wait_for_rank();
 }
 
 void launch_mpi(const std::function<void(const Communicator& world)>& fn, const LaunchOptions& options) {

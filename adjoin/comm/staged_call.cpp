@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "adjoin/base/device_memory.hpp"
+#include "adjoin/base/device_runtime.hpp"
 #include "adjoin/comm/contract/host_memory.hpp"
 
 namespace adjoin {
@@ -15,8 +15,8 @@ bool is_on_device(const ConstBuffer& buffer) {
 
 }  // namespace
 
-bool StagedCall::is_needed(const Call& call) {
-  if (call.is_staged) return false;
+bool StagedCall::is_needed(const Call& call, const Backend& backend) {
+  if (call.is_staged || backend.takes_devices(call)) return false;
   if (call.collective) return is_on_device(call.in) || is_on_device(call.out);
   return std::ranges::any_of(call.messages, [](const Message& message) { return is_on_device(message.buffer); });
 }
@@ -48,14 +48,14 @@ StagedCall::StagedCall(const Call& call) : staged_(call), messages_(call.message
 void* StagedCall::copy_of(const Message& elements, bool is_read, bool is_written) {
   const Buffer& buffer = elements.buffer;
   void* const copy = copies_.emplace_back(host_memory(static_cast<size_t>(buffer.bytes()))).get();
-  if (is_read) device_memory().to_host(copy, buffer, elements.sizes, elements.strides);
+  if (is_read) device_runtime()->to_host(copy, buffer, elements.sizes, elements.strides);
   if (is_written) written_.emplace_back(elements, copy);
   return copy;
 }
 
 void StagedCall::finish() const {
   for (const auto& [elements, copy] : written_)
-    device_memory().to_device(elements.buffer, elements.sizes, elements.strides, copy);
+    device_runtime()->to_device(elements.buffer, elements.sizes, elements.strides, copy);
 }
 
 }  // namespace adjoin

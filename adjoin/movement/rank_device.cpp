@@ -10,6 +10,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/mpi_job.hpp"
+#include "adjoin/movement/device_runtime.hpp"
 #include "adjoin/movement/libtorch.hpp"
 
 namespace adjoin {
@@ -62,9 +63,12 @@ at::Device device_of(std::string_view word, const Communicator& world) {
   const at::Device device = checked(word);
   if (device.type() == at::kCPU) return at::kCPU;
   use_exact_kernels();
-  if (device.has_index()) return device;
   const int place = started_by_mpi() ? mpi_job_place_here() : world.rank();
-  return {device.type(), static_cast<c10::DeviceIndex>(place % count_of(device.type()))};
+  const at::Device mine =
+      device.has_index() ? device
+                         : at::Device(device.type(), static_cast<c10::DeviceIndex>(place % count_of(device.type())));
+  if (!started_by_mpi() && world.size() > 1) use_own_stream(mine);  // where nobody used the device when the ranks began
+  return mine;
 }
 
 void use_exact_kernels() {

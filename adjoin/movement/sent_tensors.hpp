@@ -20,7 +20,11 @@ class SentTensors {
   }
   /// Releases the tensors that were received.
   void drop_received() {
-    std::erase_if(under_way_, [](const UnderWay& sent) { return sent.sending->done(); });
+    std::erase_if(under_way_, [](const UnderWay& sent) {
+      if (!sent.sending->done()) return false;
+      sent.sending->wait();  // a device's stream may have yet to
+      return true;
+    });
   }
   /// Returns when all tensors were received.
   void wait() const {

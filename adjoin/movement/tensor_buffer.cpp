@@ -1,7 +1,5 @@
 #include "adjoin/movement/tensor_buffer.hpp"
 
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/view_as_real.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/DispatchKeySet.h>
@@ -14,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "adjoin/base/device_memory.hpp"
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/hash.hpp"
 
@@ -54,49 +51,6 @@ bool is_pending(const at::Tensor& x) {
 bool is_plain(const at::Tensor& x) {
   return is_dense(x) && !x.key_set().has_any(kPending);
 }
-
-c10::Device torch_device(const Device& device) {
-  switch (device.kind) {
-    case Device::Kind::cpu:
-      return at::kCPU;
-    case Device::Kind::cuda:
-      return {at::kCUDA, device.index};
-    case Device::Kind::private_use:
-      return {at::kPrivateUse1, device.index};
-  }
-  throw InternalError("torch_device: unknown device");
-}
-
-/// The box of a buffer as a tensor, which uses its memory.
-at::Tensor tensor_of(ConstBuffer elements, DeviceMemory::Dims sizes, DeviceMemory::Dims strides) {
-  const auto options = at::TensorOptions(scalar_type(elements.type)).device(torch_device(elements.device));
-  void* const data = const_cast<void*>(elements.data);
-  if (sizes.empty())
-    return at::for_blob(data, {elements.count}).options(options).target_device(options.device()).make_tensor();
-  const at::IntArrayRef of_sizes(sizes.data(), sizes.size()), of_strides(strides.data(), strides.size());
-  return at::for_blob(data, of_sizes)
-      .strides(of_strides)
-      .options(options)
-      .target_device(options.device())
-      .make_tensor();
-}
-at::Tensor on_host(const void* data, const at::Tensor& like) {
-  return at::from_blob(const_cast<void*>(data), like.sizes(), like.options().device(at::kCPU));
-}
-
-const bool is_device_memory_used =
-    use_device_memory({.to_host =
-                           [](void* to, ConstBuffer from, DeviceMemory::Dims sizes, DeviceMemory::Dims strides) {
-                             const at::NoGradGuard no_gradient;
-                             const at::Tensor box = tensor_of(from, sizes, strides);
-                             on_host(to, box).copy_(box);
-                           },
-                       .to_device =
-                           [](Buffer to, DeviceMemory::Dims sizes, DeviceMemory::Dims strides, const void* from) {
-                             const at::NoGradGuard no_gradient;
-                             const at::Tensor box = tensor_of(to, sizes, strides);
-                             box.copy_(on_host(from, box));
-                           }});
 
 std::string expected_dense(const char* who, const at::Tensor& x) {
   const auto got = [&]() -> std::string {

@@ -123,14 +123,34 @@ TEST(DeviceCalls, with_tensors_on_several_devices_are_refused_in_one_line) {
   EXPECT_NE(ranks.find("float32 x 2 on privateuseone:0"), std::string::npos) << ranks;
 }
 
-TEST(DeviceCalls, of_one_step_wait_for_the_device_once_each) {
-  const at::Tensor x = at::ones({8}, at::device(kSimulated));
+TEST(DeviceCalls, wait_for_the_device_where_an_algorithm_moves_copies_on_the_host) {
+  const at::Tensor x = at::ones({8}, at::device(kSimulated)), all = at::empty_like(x);
+  const std::vector<int64_t> counts{8};
   const int64_t before = host_waits();
-  const at::Tensor all = at::empty_like(x);
-  Communicator().all_gather(buffer(x), buffer(all), std::vector<int64_t>{8});
+  Communicator().all_gather(buffer(x), buffer(all), counts);
+  EXPECT_EQ(host_waits() - before, 0);
+  Communicator().with_algorithm(Collective::all_gather, "ring").all_gather(buffer(x), buffer(all), counts);
   EXPECT_EQ(host_waits() - before, 1);
-  Communicator().all_reduce(buffer(x));  // of one rank: nothing to do
+  Communicator().with_algorithm(Collective::all_reduce, "ring").all_reduce(buffer(x));  // of one rank: nothing to do
   EXPECT_EQ(host_waits() - before, 1);
+}
+
+TEST(DeviceCalls, give_0_or_1_in_logical_reductions_of_one_rank) {
+  const at::Tensor x = on_device({5, 0}, at::kInt);
+  Communicator().all_reduce(buffer(x), Reduction::logical_or);
+  EXPECT_EQ(values_of(x), (std::vector<double>{1, 0}));
+}
+
+TEST(DeviceCalls, have_the_bits_of_those_on_the_cpu) {
+  for_each_world({2, 3, 4}, [](const Communicator& world) {
+    for (const at::ScalarType type : {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble})
+      for (const Reduction reduction : {Reduction::sum, Reduction::average, Reduction::product}) {
+        const at::Tensor x = at::randn({1001}).to(type).to(kSimulated), y = x.cpu();
+        world.deterministic().all_reduce(buffer(x), reduction);
+        world.deterministic().all_reduce(buffer(y), reduction);
+        EXPECT_TRUE(x.cpu().equal(y)) << type << ' ' << name(reduction);
+      }
+  });
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 LEFT_OUT = [  # a folder or headers of it, and why users do not need them
-    ("base", "block_heap box carried_state checksum copying cores device_memory hash instruction_set philox_blocks private_blocks process_owner processes reduction_loops shared_file shared_memory "
+    ("base", "block_heap box carried_state checksum copying cores device_runtime hash instruction_set philox_blocks private_blocks process_owner processes reduction_loops shared_file shared_memory "
      "terminal text thread_memory utf8 with_type", "what the layers are made of"),
     ("cli", "*", "the program, which is not installed"),
     ("comm", "arguments staged_call stand_in", "how a Communicator checks and carries out a call"),
@@ -25,7 +25,7 @@ LEFT_OUT = [  # a folder or headers of it, and why users do not need them
     ("lab/trace", "*", "parts of lab/trace/trace.hpp"),
     ("insitu", "fields layers normaliser program_layer", "how a network is described"),
     ("linalg", "agreement grid_products local rounds row_products", "the products without autograd"),
-    ("movement", "autocast_mode exchange forward_mode graph_notes kinds_along libtorch marks on_threads rank_thread saved_value sent_tensors", "how movements send, and what check_gradients notes"),
+    ("movement", "autocast_mode device_runtime exchange forward_mode graph_notes kinds_along libtorch marks on_threads rank_thread saved_value sent_tensors", "how movements send, and what check_gradients notes"),
     ("nn", "device_mask dropped_elements fill id_range", "the loops of dropout and initial values"),
     ("nn/distributed", "conv_kernel group_mean held linked planes pool_kernel twin widened", "what the layers are made of"),
     ("nn/fixed", "*", "kernels with the same bits in every piece, which `adjoin doctor --same-bits` tries"),

@@ -74,6 +74,12 @@ class Backend : public std::enable_shared_from_this<Backend> {
     return cause != nullptr;
   }
 
+  /// Whether it carries out this call on the memory of devices; else Communicator gives it copies on the host. The same answer on all
+  /// ranks of a call.
+  virtual bool takes_devices(const Call& call) const {
+    static_cast<void>(call);
+    return false;
+  }
   /// Whether its ranks are on several hosts, the same answer on all of them: then a rank that waits takes no core from another
   /// that computes.
   virtual bool spans_hosts() const { return false; }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "adjoin/base/device_memory.hpp"
+#include "adjoin/base/device_runtime.hpp"
 #include "adjoin/base/hash.hpp"
 
 namespace adjoin {

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <vector>
 
-#include "adjoin/base/device_memory.hpp"
+#include "adjoin/base/device_runtime.hpp"
 #include "adjoin/base/text.hpp"
 
 namespace adjoin {

@@ -23,6 +23,7 @@ class ForwardingBackend : public Backend {
   ThreadOwner* owner() override { return inner_->owner(); }
   void rest(bool rests) noexcept override { inner_->rest(rests); }
   bool fail(std::exception_ptr cause) noexcept override { return inner_->fail(cause); }
+  bool takes_devices(const Call& call) const override { return inner_->takes_devices(call); }
   bool spans_hosts() const override { return inner_->spans_hosts(); }
   bool overlaps() const override { return inner_->overlaps(); }
   bool is_checked() const override { return inner_->is_checked(); }

@@ -27,7 +27,8 @@ Group::Group(std::shared_ptr<World> world, std::vector<int> world_ranks, std::sh
       parking_(static_cast<Head*>(memory_.get())->parking),
       members_(reinterpret_cast<Member*>(static_cast<Head*>(memory_.get()) + 1)),
       cores_(reinterpret_cast<std::atomic<int>*>(members_ + world_ranks_.size())),
-      small_(reinterpret_cast<std::byte*>(cores_) + bytes_of_cores(world_ranks_.size())) {}
+      small_(reinterpret_cast<std::byte*>(cores_) + bytes_of_cores(world_ranks_.size())),
+      device_events_(world_ranks_.size()) {}
 
 std::shared_ptr<void> Group::memory_for(World& world, size_t ranks) {
   const auto small = static_cast<size_t>(small_bytes_for(world.patience(), ranks));

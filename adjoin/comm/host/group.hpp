@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "adjoin/base/device_runtime.hpp"
 #include "adjoin/comm/contract/call_record.hpp"
 #include "adjoin/comm/host/mailbox.hpp"
 #include "adjoin/comm/host/world.hpp"
@@ -72,6 +73,13 @@ class Group {
   const PublishedCall& call_of(int rank, uint64_t sequence) const { return place(rank, sequence).shown; }
 
   Mailbox& mailbox(int rank) { return member(rank).mailbox; }
+
+  /// Of one rank's calls on devices, between threads. Each is recorded again only after a meeting to which all peers come after they
+  /// have blocked on it.
+  struct DeviceEvents {
+    std::unique_ptr<DeviceEvent> ready, done;  // its input is written, and its output may be; it has done its share
+  };
+  DeviceEvents& device_events(int rank) { return device_events_[static_cast<size_t>(rank)]; }
 
   /// How a group of processes ends by itself.
   struct Ending {
@@ -138,6 +146,7 @@ class Group {
   Member* const members_;
   std::atomic<int>* const cores_;
   std::byte* const small_;
+  std::vector<DeviceEvents> device_events_;  // of each rank
   std::mutex telling_;  // held while the peers' calls, which are on the peers' stacks, are reported
 };
 

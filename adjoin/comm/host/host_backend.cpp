@@ -77,8 +77,9 @@ HostBackend::PostedMessages::PostedMessages(std::shared_ptr<HostBackend> backend
       copies_(backend_->post_all(call.messages, call, postings_, /*are_begun=*/true)) {}
 
 HostBackend::PostedMessages::~PostedMessages() {
-  if (!process_.is_here() || done()) return;
-  for (Posting& posting : postings_.all()) backend_->take_back(posting);
+  if (!process_.is_here()) return;
+  if (!done())
+    for (Posting& posting : postings_.all()) backend_->take_back(posting);
   try {
     wait();
   } catch (const CommunicationError&) {  // the world has ended or will
@@ -108,8 +109,13 @@ Room HostBackend::post_all(std::span<const Message> messages, const Call& call, 
   Room copies(world.memory(), bytes);
   const std::span<Posting> posted = postings.take(messages.size(), call, rank_, of_processes);
   for (size_t i = 0; i < messages.size(); ++i) {
+    posted[i].message = messages[i];
+    if (!messages[i].is_send() || !posted[i].is_on_device()) continue;
+    posted[i].event = &postings.event(i);
+    on_device(call, [&] { posted[i].event->record(messages[i].buffer.device); });
+  }
+  for (size_t i = 0; i < messages.size(); ++i) {
     Posting& posting = posted[i];
-    posting.message = messages[i];
     posting.is_begun = are_begun && !messages[i].is_send();
     const int64_t own_bytes = is_copied(messages[i]) ? in_lines(messages[i].buffer.bytes()) : 0;
     if (of_processes) {
@@ -131,7 +137,8 @@ void HostBackend::post(Posting& mine) {
   if (const auto text = host::difference(send, receive)) {
     group_->world().end(*text + group_->name());
     host::end(send, receive, Posting::State::failed);
-  } else if (receive.only_owner_copies || (mine.message.buffer.bytes() > kLeastForReceiver && !receive.is_begun)) {
+  } else if (receive.only_owner_copies || receive.is_on_device() ||
+             (mine.message.buffer.bytes() > kLeastForReceiver && !receive.is_begun)) {
     host::give_to_receiver(send, receive);
     if (!is_send) return;  // copied once all messages are posted
   } else {
@@ -151,8 +158,20 @@ void HostBackend::copy_matched(const host::Postings& postings) {
   for (Posting& posting : postings.all()) {
     if (posting.state.load() != Posting::State::matched) continue;
     postings.pending().to_copy.fetch_sub(1);
-    host::complete(*posting.match, posting);
+    if (posting.is_on_device())
+      copy_on_device(posting);
+    else
+      host::complete(*posting.match, posting);
     group_->mailbox(posting.message.peer).parking().wake();
+  }
+}
+
+void HostBackend::copy_on_device(Posting& posting) {
+  try {
+    on_device(*posting.call, [&] { host::complete(*posting.match, posting); });
+  } catch (const CommunicationError& error) {  // the sender waits for the end of its message
+    group_->world().end("rank " + std::to_string(group_->world_rank(rank_)) + ": " + error.what());
+    host::end(*posting.match, posting, Posting::State::failed);
   }
 }
 
@@ -198,6 +217,8 @@ void HostBackend::wait_for(const host::Postings& postings) {
   }
   for (const Posting& posting : postings.all())
     if (posting.state.load() == Posting::State::failed) world.throw_aborted();
+  for (const Posting& posting : postings.all())
+    if (posting.event) on_device(*posting.call, [&] { posting.event->block(posting.message.buffer.device); });
 }
 
 }  // namespace adjoin

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <memory_resource>
 #include <optional>
@@ -32,6 +33,8 @@ class HostBackend : public Backend {
   /// Throws: CommunicationError on all ranks where they differ
   void compare(const Call& call);
   bool reduces_in_rank_order() const override { return true; }
+  /// Threads do, but for the algorithms of the catalogue.
+  bool takes_devices(const Call& call) const override;
 
  protected:
   HostBackend(std::shared_ptr<host::Group> group, int rank);
@@ -60,6 +63,9 @@ class HostBackend : public Backend {
   /// The same for memory that peers may not reach.
   void run_staged(const Call& call);
   void run_in_pieces(const Call& call);
+  /// For memory of devices: what is done between the two meetings is enqueued, and no thread waits for a device.
+  void run_on_device(const Call& call);
+  void enqueue_share(const Call& call, Device device) const;
   void run_piece(const Call& piece);
 
   /// Whether each rank's input travels with its call.
@@ -83,6 +89,7 @@ class HostBackend : public Backend {
   bool take_back(host::Posting& posting);
   void wait_for(const host::Postings& postings);
   void copy_matched(const host::Postings& postings);
+  void copy_on_device(host::Posting& posting);
 
   const std::shared_ptr<host::Group> group_;
   const int rank_;
@@ -93,6 +100,10 @@ class HostBackend : public Backend {
   host::Postings postings_;
   std::optional<host::Room> stage_;  // made when first needed
 };
+
+/// Does what may fail because a device has failed, in `call` or before it: a device tells so later.
+/// Throws: CommunicationError that names the call
+void on_device(const Call& call, const std::function<void()>& work);
 
 /// What peers read of messages that were begun. An exchange has it on its stack.
 class HostBackend::PostedMessages final : public Pending {

@@ -80,8 +80,14 @@ std::span<Posting> Postings::take(size_t messages, const Call& call, int owner, 
     posting.state.store(Posting::State::waiting, std::memory_order_relaxed);
     posting.pending = &pending();
     posting.match = nullptr;
+    posting.event = nullptr;
   }
   return all();
+}
+
+DeviceEvent& Postings::event(size_t i) {
+  while (events_.size() <= i) events_.push_back(device_runtime()->new_event());
+  return *events_[i];
 }
 
 void Postings::release() {
@@ -111,7 +117,11 @@ void give_to_receiver(Posting& send, Posting& receive) {
 
 void complete(Posting& send, Posting& receive) {
   const Message &from = send.message, &to = receive.message;
-  if (!from.sizes.empty() || !to.sizes.empty())
+  if (receive.is_on_device()) {
+    send.event->block(to.buffer.device);
+    device_runtime()->copy_box(to.buffer, to.sizes, to.strides, from.buffer, from.sizes, from.strides);
+    send.event->record(to.buffer.device);
+  } else if (!from.sizes.empty() || !to.sizes.empty())
     copy_box(to.buffer.data, to.sizes, to.strides, from.buffer.data, from.sizes, from.strides,
              size_of(from.buffer.type));
   else if (from.buffer.count > 0)

@@ -2,11 +2,14 @@
 
 #include <array>
 #include <atomic>
+#include <memory>
 #include <memory_resource>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "adjoin/base/device_runtime.hpp"
 #include "adjoin/base/not_copied.hpp"
 #include "adjoin/comm/contract/call_record.hpp"
 #include "adjoin/comm/host/parking.hpp"
@@ -35,13 +38,18 @@ struct Posting {
   Signature signature;                     // where it is part of a collective
   std::array<int64_t, 2 * kMostDims> box;  // of a process: what the message's sizes and strides point to
   std::atomic<State> state = State::waiting;
-  Pending* pending = nullptr;  // the owner's messages of the same call
-  Posting* match = nullptr;    // of a matched receive: the send to copy from
-  Posting* next = nullptr;     // in the mailbox
+  Pending* pending = nullptr;    // the owner's messages of the same call
+  Posting* match = nullptr;      // of a matched receive: the send to copy from
+  Posting* next = nullptr;       // in the mailbox
+  DeviceEvent* event = nullptr;  // of a send from a device: that its elements are written, then that they are copied
 
   /// -1: any.
   int sender() const { return message.is_send() ? owner : message.peer; }
   int receiver() const { return message.is_send() ? message.peer : owner; }
+  /// Of threads only.
+  bool is_on_device() const {
+    return message.buffer.count > 0 && message.buffer.device.kind != Device::Kind::cpu && call && !call->is_staged;
+  }
 };
 
 /// The messages to one rank of a group that only one side has posted so far, in the order of posting. Plain data.
@@ -72,6 +80,8 @@ class Postings : NotCopied {
   std::span<Posting> take(size_t messages, const Call& call, int owner, bool as_record);
   std::span<Posting> all() const { return {postings_, count_}; }
   Pending& pending() const { return shared_->pending; }
+  /// The event of message `i`, for a send from a device.
+  DeviceEvent& event(size_t i);
 
  private:
   struct Shared {
@@ -84,6 +94,7 @@ class Postings : NotCopied {
   Shared* shared_ = nullptr;
   Posting* postings_ = nullptr;
   size_t count_ = 0, room_ = 0;
+  std::vector<std::unique_ptr<DeviceEvent>> events_;
 };
 
 /// How a send and a receive that met differ: in their calls, element types or lengths; none where they fit.
@@ -92,7 +103,9 @@ std::optional<std::string> difference(const Posting& send, const Posting& receiv
 /// Leaves the copying of a matched pair to the receiver: this is faster where two ranks send to each other, as both then work.
 /// The caller must wake the receiver.
 void give_to_receiver(Posting& send, Posting& receive);
-/// Copies the data of a matched pair and ends both, or ends them as failed. The other rank's posting may be gone on return.
+/// Copies the data of a matched pair and ends both, or ends them as failed. The other rank's posting may be gone on return. On a
+/// device, called by the receiver, whose stream then copies.
+/// Throws: what a device's runtime throws, and then ends nothing
 void complete(Posting& send, Posting& receive);
 void end(Posting& send, Posting& receive, Posting::State state);
 

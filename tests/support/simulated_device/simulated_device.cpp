@@ -23,11 +23,16 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <functional>
 #include <optional>
+#include <set>
+#include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "tests/support/simulated_device/simulated_memory.hpp"
+#include "tests/support/simulated_device/simulated_streams.hpp"
 
 namespace adjoin::testing {
 
@@ -48,7 +53,6 @@ void count_wait() {
   if (!is_in_kernel) ++waits;
 }
 
-/// All that is enqueued is done at once, so streams and events have nothing to do.
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return kType; }
   Device exchangeDevice(Device device) const override {
@@ -59,21 +63,43 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   Device getDevice() const override { return {kType, current_device()}; }
   void setDevice(Device device) const override { set_current_device(device.index()); }
   void uncheckedSetDevice(Device device) const noexcept override { set_current_device(device.index()); }
-  Stream getStream(Device device) const override { return getDefaultStream(device); }
-  Stream getDefaultStream(Device device) const override {
-    return Stream(Stream::DEFAULT, device.index() < 0 ? getDevice() : device);
-  }
-  Stream getStreamFromGlobalPool(Device device, bool) const override { return getDefaultStream(device); }
-  Stream exchangeStream(Stream stream) const override { return getStream(stream.device()); }
   c10::DeviceIndex deviceCount() const noexcept override { return kDevices; }
-  void record(void**, const Stream&, c10::DeviceIndex, c10::EventFlag) const override {}
-  void block(void*, const Stream&) const override {}
-  bool queryEvent(void*) const override { return true; }
-  void destroyEvent(void*, c10::DeviceIndex) const noexcept override {}
-  bool queryStream(const Stream&) const override { return true; }
-  void synchronizeStream(const Stream&) const override {}
-  void synchronizeEvent(void*) const override {}
-  void synchronizeDevice(c10::DeviceIndex) const override {}
+
+  Stream getStream(Device device) const override { return current_stream(index_of(device)); }
+  Stream getDefaultStream(Device device) const override { return default_stream(index_of(device)); }
+  Stream getStreamFromGlobalPool(Device device, bool) const override { return stream_from_pool(index_of(device)); }
+  Stream exchangeStream(Stream stream) const override {
+    const Stream before = getStream(stream.device());
+    set_current_stream(stream);
+    return before;
+  }
+  bool queryStream(const Stream& stream) const override { return running(stream).is_idle(); }
+  void synchronizeStream(const Stream& stream) const override {
+    count_wait();
+    running(stream).synchronize();
+  }
+  void synchronizeDevice(c10::DeviceIndex index) const override {
+    count_wait();
+    for (DelayedStream* stream : running_on(index)) stream->synchronize();
+  }
+
+  void record(void** event, const Stream& stream, c10::DeviceIndex index, c10::EventFlag) const override {
+    TORCH_CHECK(index == -1 || index == stream.device_index(), "an event belongs to the device of its first stream");
+    if (!*event) *event = new DelayedEvent;
+    static_cast<DelayedEvent*>(*event)->record(running(stream));
+  }
+  void block(void* event, const Stream& stream) const override {
+    static_cast<const DelayedEvent*>(event)->block(running(stream));
+  }
+  bool queryEvent(void* event) const override { return static_cast<const DelayedEvent*>(event)->is_reached(); }
+  void destroyEvent(void* event, c10::DeviceIndex) const noexcept override { delete static_cast<DelayedEvent*>(event); }
+  void synchronizeEvent(void* event) const override {
+    count_wait();
+    static_cast<const DelayedEvent*>(event)->synchronize();
+  }
+
+ private:
+  c10::DeviceIndex index_of(Device device) const { return device.index() < 0 ? current_device() : device.index(); }
 };
 C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
 
@@ -88,6 +114,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   c10::DeviceIndex getCurrentDevice() const override { return current_device(); }
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
     const c10::DeviceGuard guard(storage.device());
+    synchronize_current();
     at::DataPtr resized = memory().allocate(bytes);
     if (storage.data() && resized.get())
       memory().copy_data(resized.get(), storage.data(), std::min(bytes, storage.nbytes()));
@@ -119,10 +146,41 @@ at::Tensor empty_strided(Sizes sizes, Sizes strides, std::optional<at::ScalarTyp
   const c10::DeviceGuard guard(c10::device_or_default(device));
   return at::detail::empty_strided_generic(sizes, strides, &memory(), kKeys, c10::dtype_or_default(type));
 }
-at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool) {
+
+/// The same memory as a tensor that does not own it, as a kernel that is enqueued has it.
+at::Tensor not_owned(const at::Tensor& x) {
+  if (x.is_cpu()) return x;
+  return at::for_blob(const_cast<void*>(x.const_data_ptr()), x.sizes())
+      .strides(x.strides())
+      .options(x.options())
+      .target_device(x.device())
+      .make_tensor();
+}
+
+/// Enqueues a kernel on the current streams of the devices that it touches.
+void enqueue(const std::vector<c10::DeviceIndex>& devices, std::function<void()> kernel) {
+  std::vector<DelayedStream*> streams;
+  for (const c10::DeviceIndex device : devices) streams.push_back(&running(current_stream(device)));
+  enqueue_in_order(streams, [kernel = std::move(kernel)] {
+    is_in_kernel = true;  // always, on a stream's thread
+    kernel();
+  });
+}
+
+void copy_now(const at::Tensor& from, const at::Tensor& to) {
   const OpenMemory open{from, to};
-  if (to.is_cpu()) count_wait();
   as_cpu(to).copy_(as_cpu(from));
+}
+at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool) {
+  if (to.numel() == 0) return to;
+  if (!is_in_kernel && from.is_privateuseone() && to.is_privateuseone()) {
+    enqueue({from.device().index(), to.device().index()},
+            [x = not_owned(from.detach()), y = not_owned(to.detach())] { copy_now(x, y); });
+    return to;
+  }
+  if (!is_in_kernel) synchronize_current();
+  if (to.is_cpu()) count_wait();
+  copy_now(from, to);
   return to;
 }
 at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
@@ -130,6 +188,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
   return copy_from(from, to, false);
 }
 at::Scalar item(const at::Tensor& x) {
+  if (!is_in_kernel) synchronize_current();
   count_wait();
   const OpenMemory open{x};
   return at::native::_local_scalar_dense_cpu(as_cpu(x));
@@ -175,6 +234,39 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Te
   return {back(dx), back(dw), back(db)};
 }
 
+/// Operations on tensors that write one of their arguments and nothing else. As on a GPU they are enqueued, so that a stream that does not
+/// wait for another one has other numbers. All other operations wait for the thread's own streams and run at once.
+const std::set<std::string> kEnqueued = {"add",         "mul",         "div",        "fill",        "zero",
+                                         "ne",          "minimum",     "maximum",    "bitwise_and", "bitwise_or",
+                                         "bitwise_xor", "logical_and", "logical_or", "logical_xor"};
+
+/// The number of the one argument that an operation writes, if it is to be enqueued.
+std::optional<size_t> enqueued_result(const c10::FunctionSchema& schema, at::ArrayRef<c10::IValue> arguments) {
+  std::string name = schema.name().substr(std::string("aten::").size());
+  if (name.ends_with('_')) name.pop_back();
+  if (!kEnqueued.contains(name)) return std::nullopt;
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (const auto* alias = schema.arguments()[i].alias_info(); alias && alias->isWrite())
+      return arguments[i].toTensor().numel() > 0 ? std::optional(i) : std::nullopt;
+  return std::nullopt;
+}
+
+/// Takes the arguments off the stack, puts the result there, and enqueues the kernel.
+void enqueue_on_cpu(const c10::OperatorHandle& operation, torch::jit::Stack* stack, size_t result) {
+  torch::jit::Stack arguments = torch::jit::pop(*stack, operation.schema().arguments().size());
+  stack->push_back(arguments[result]);
+  std::vector<c10::DeviceIndex> devices;
+  for (c10::IValue& argument : arguments) {
+    if (!argument.isTensor()) continue;
+    if (argument.toTensor().is_privateuseone()) devices.push_back(argument.toTensor().device().index());
+    argument = not_owned(argument.toTensor().detach());
+  }
+  enqueue(devices, [operation, arguments] {
+    torch::jit::Stack taken = arguments;
+    at::native::cpu_fallback(operation, &taken, /*error_on_views=*/true);
+  });
+}
+
 /// All other operations. LibTorch's fallback alone would accept tensors of the CPU beside those of the device.
 void run_on_cpu(const c10::OperatorHandle& operation, torch::jit::Stack* stack) {
   const auto& schema = operation.schema();
@@ -191,6 +283,11 @@ void run_on_cpu(const c10::OperatorHandle& operation, torch::jit::Stack* stack) 
       for (const at::Tensor& x : value.toTensorVector()) check(x);
     if (value.isOptionalTensorList())
       for (const auto& x : value.toOptionalTensorVector()) check(x.value_or(at::Tensor()));
+  }
+  if (!is_in_kernel) {
+    if (const auto result = enqueued_result(schema, torch::jit::last(*stack, schema.arguments().size())))
+      return enqueue_on_cpu(operation, stack, *result);
+    synchronize_current();
   }
   const bool was_in_kernel = std::exchange(is_in_kernel, true);
   const auto leave = c10::make_scope_exit([&] { is_in_kernel = was_in_kernel; });

@@ -6,7 +6,10 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <tuple>
 #include <vector>
+
+#include "tests/support/simulated_device/simulated_streams.hpp"
 
 namespace adjoin::testing::simulated {
 
@@ -16,16 +19,21 @@ constexpr size_t kPage = 4096;
 
 thread_local c10::DeviceIndex current = 0;
 
-/// Each allocation has pages of its own, which the CPU may touch while `opened` is not 0.
+/// Each allocation has pages of its own, which the CPU may touch while `opened` is not 0. As on a GPU, freed memory is used again at
+/// once, for the same stream: what is still enqueued there may touch it until then.
 struct Block {
   size_t bytes;
   int opened;
-  c10::DeviceIndex device;
+  c10::Stream stream;
 };
 struct Blocks {
   std::mutex mutex;
-  std::map<const void*, Block> all;             // by their first byte
-  std::map<size_t, std::vector<void*>> unused;  // closed, by their bytes
+  std::map<const void*, Block> all;  // by their first byte
+  std::map<std::tuple<size_t, c10::DeviceIndex, c10::StreamId>, std::vector<void*>> unused;
+
+  std::vector<void*>& unused_of(size_t bytes, const c10::Stream& stream) {
+    return unused[{bytes, stream.device_index(), stream.id()}];
+  }
 };
 Blocks& blocks() {
   static auto* const made = new Blocks;  // tensors that are static objects are freed after those of this file
@@ -45,17 +53,15 @@ void change(const void* byte, int by) {
 void free_block(void* begin) {
   if (!begin) return;
   const std::lock_guard lock(blocks().mutex);
-  const auto found = blocks().all.find(begin);
-  const Block block = found->second;
-  blocks().all.erase(found);
-  c10::reportMemoryUsageToProfiler(begin, -static_cast<int64_t>(block.bytes), 0, 0,
-                                   {c10::DeviceType::PrivateUse1, block.device});
-  blocks().unused[block.bytes].push_back(begin);  // fresh memory would cost most of a small operation's time
+  const Block& block = blocks().all.at(begin);
+  c10::reportMemoryUsageToProfiler(begin, -static_cast<int64_t>(block.bytes), 0, 0, block.stream.device());
+  blocks().unused_of(block.bytes, block.stream).push_back(begin);
 }
 
 void* new_block(size_t bytes) {
   const std::lock_guard lock(blocks().mutex);
-  std::vector<void*>& unused = blocks().unused[bytes];
+  const c10::Stream stream = current_stream(current);
+  std::vector<void*>& unused = blocks().unused_of(bytes, stream);
   void* begin = nullptr;
   if (unused.empty()) {
     begin = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -64,7 +70,7 @@ void* new_block(size_t bytes) {
     begin = unused.back();
     unused.pop_back();
   }
-  blocks().all[begin] = {bytes, 0, current};
+  blocks().all.try_emplace(begin, Block{bytes, 0, stream});
   return begin;
 }
 
