@@ -25,7 +25,8 @@ class DeviceEvent : NotCopied {
 };
 
 /// What adjoin needs of the devices of this process, implemented by who knows their library. Their work is enqueued on streams: each
-/// thread has a current stream on each device, and a copy runs in the order of the current streams of both devices. Elements on a device are a box: `sizes` and `strides` as in Message, empty for contiguous elements.
+/// thread has a current stream on each device, and a copy runs in the order of the current streams of both devices. Elements on a
+/// device are a box: `sizes` and `strides` as in Message, empty for contiguous elements.
 class DeviceRuntime {
  public:
   using Dims = std::span<const int64_t>;
