@@ -1,6 +1,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include <deque>
 #include <functional>
@@ -138,7 +139,7 @@ class DeviceCalls {
     } else if (in_place) {
       write(device_out.slice(start, given), input);
       in = out.slice(start, given), device_in = device_out.slice(start, given);
-      std::memcpy(in.data, input.data(), input.size());
+      std::ranges::copy(input, static_cast<char*>(in.data));
     }
     if (has_blocks(*call.collective)) call.counts = item.counts;
     if (is_all_to_all) call.receive_counts = item.receive_counts;
