@@ -1,8 +1,8 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <memory>
