@@ -277,6 +277,10 @@ class OneNetwork(unittest.TestCase):
                 export, dynamic = imported(python / "program.py").export_program, torch.export.Dim.DYNAMIC
                 export(Closure(), torch.ones(1, 4, 8, 6), path, check=False, dynamic_shapes=({},))
                 export(nn.Conv2d(2, 2, 3, padding=1), torch.ones(2, 2, 5, 5), any_size, check=False, dynamic_shapes=({0: dynamic, 2: dynamic, 3: dynamic},))
+                torch.export.save(torch.export.export(nn.Conv1d(1, 1, 1), (torch.ones(1, 1, 4),)), str(Path(folder) / "one_graph.pt2"))
+            one_graph = {"inputs": 1, "layers": [{"type": "program", "file": str(Path(folder) / "one_graph.pt2")}]}
+            with self.assertRaisesRegex(RuntimeError, "has no graph of eval mode"):
+                imported(python / "insitu.py").network(one_graph, dims=1).eval()(torch.ones(1, 1, 4))
             description = {"inputs": 2, "padding": "periodic", "layers": [
                 {"type": "program", "file": any_size}, {"type": "conv", "out": 4}, {"name": "net", "type": "program", "file": path}, {"type": "conv", "out": 2}]}
             for parts, ranks, optimizer in (((2, 1), 2, {"rule": "sgd", "rate": 0.05}), ((2, 2), 5, {"rate": 0.01, "clip": 1})):
