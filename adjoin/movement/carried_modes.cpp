@@ -12,8 +12,8 @@ namespace adjoin {
 
 namespace {
 
-/// LibTorch's state of a thread: no_grad, inference_mode, autocast, its current streams and others. Autocast's cache, which the threads of a process share,
-/// stays off, as ranks would drop each other's casts.
+/// LibTorch's state of a thread: no_grad, inference_mode, autocast, its current streams and others. Autocast's cache, which the
+/// threads of a process share, stays off, as ranks would drop each other's casts.
 std::function<void()> carried_modes() {
   return [state = at::ThreadLocalState(), give_streams = carried_streams()] {
     at::ThreadLocalState::setThreadLocalState(state);

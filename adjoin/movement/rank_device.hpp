@@ -9,9 +9,9 @@
 namespace adjoin {
 
 /// The device of a rank: "cpu"; "cuda", the GPU whose number is the rank's place on its host, by turns where there are fewer GPUs
-/// than ranks; or "cuda:1", that one. Likewise for every other device that LibTorch has here. A rank on a
-/// thread gets a stream of its own there: call it before making tensors. The first call for a GPU sets how LibTorch's kernels compute in
-/// this process, as use_exact_kernels() says.
+/// than ranks; or "cuda:1", that one. Likewise for every other device that LibTorch has here. A rank on a thread
+/// gets a stream of its own there: call it before making tensors. The first call for a GPU sets how LibTorch's kernels compute in this
+/// process, as use_exact_kernels() says.
 /// Throws: what check_device (libtorch.hpp) throws
 at::Device device_of(std::string_view word, const Communicator& world);
 
