@@ -225,7 +225,8 @@ void Group::finish(Waiter& waiter, int rank, uint64_t sequence) {
     note_place(waiter, rank, sequence);
     const auto needs = [&] { return std::vector<int>{world_rank(peer)}; };
     const auto text = [&] { return text_of(rank, sequence) + name(); };
-    waiter.sleep_through(parking_, {.is_over = has_finished, .needs = std::ref(needs), .describe = std::ref(text)});
+    waiter.sleep_through(parking_,
+                         {.is_over = std::ref(has_finished), .needs = std::ref(needs), .describe = std::ref(text)});
     have_all_finished &= has_finished();
   }
   if (!have_all_finished) leave();
