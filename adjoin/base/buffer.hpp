@@ -47,6 +47,8 @@ struct Buffer {
   Device device = {};
 
   int64_t bytes() const { return count * size_of(type); }
+  /// Whether it has elements, and they are on a device.
+  bool is_on_device() const { return count > 0 && device.kind != Device::Kind::cpu; }
   /// Elements [begin, begin + n).
   Buffer slice(int64_t begin, int64_t n) const {
     return {static_cast<char*>(data) + begin * size_of(type), n, type, device};
@@ -65,6 +67,7 @@ struct ConstBuffer {
   ConstBuffer(const Buffer& b) : data(b.data), count(b.count), type(b.type), device(b.device) {}  // NOLINT
 
   int64_t bytes() const { return count * size_of(type); }
+  bool is_on_device() const { return count > 0 && device.kind != Device::Kind::cpu; }
   ConstBuffer slice(int64_t begin, int64_t n) const {
     return {static_cast<const char*>(data) + begin * size_of(type), n, type, device};
   }

@@ -20,6 +20,10 @@ DeviceRuntime* device_runtime() {
   return in_use();
 }
 
+void use_own_streams() {
+  if (device_runtime()) device_runtime()->use_own_streams();
+}
+
 std::function<void()> device_work_so_far() {
   return device_runtime() ? device_runtime()->now() : nullptr;
 }

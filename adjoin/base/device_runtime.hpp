@@ -60,7 +60,8 @@ bool use_device_runtime(DeviceRuntime* runtime);
 /// What was set last; nullptr where nothing was.
 DeviceRuntime* device_runtime();
 
-/// DeviceRuntime::now(); an empty function where there is no runtime.
+// As the runtime's functions; where there is none, nothing, and an empty function.
+void use_own_streams();
 std::function<void()> device_work_so_far();
 
 /// LibTorch's name: "cpu", "cuda:1", "privateuseone:0".

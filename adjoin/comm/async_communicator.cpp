@@ -181,7 +181,7 @@ class AsyncCommunicator::Stream {
   static void serve(State& state) {
     step_back();
     try {
-      if (device_runtime()) device_runtime()->use_own_streams();
+      use_own_streams();
     } catch (...) {
       const std::lock_guard lock(state.mutex);
       state.error = std::current_exception();

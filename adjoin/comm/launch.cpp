@@ -83,7 +83,7 @@ void launch_threads(int ranks, const std::function<void(const Communicator& worl
     give_state();
     const auto backend = world.backend(rank);  // kept until the cause is reported, or the rank would look returned
     const auto on_own_streams = [&](const Communicator& own_world) {
-      if (device_runtime()) device_runtime()->use_own_streams();
+      use_own_streams();
       if (wait_for_devices) wait_for_devices();
       fn(own_world);
     };

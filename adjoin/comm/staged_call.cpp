@@ -7,25 +7,17 @@
 
 namespace adjoin {
 
-namespace {
-
-bool is_on_device(const ConstBuffer& buffer) {
-  return buffer.count > 0 && buffer.device.kind != Device::Kind::cpu;
-}
-
-}  // namespace
-
 bool StagedCall::is_needed(const Call& call, const Backend& backend) {
   if (call.is_staged || backend.takes_devices(call)) return false;
-  if (call.collective) return is_on_device(call.in) || is_on_device(call.out);
-  return std::ranges::any_of(call.messages, [](const Message& message) { return is_on_device(message.buffer); });
+  if (call.collective) return call.in.is_on_device() || call.out.is_on_device();
+  return std::ranges::any_of(call.messages, [](const Message& message) { return message.buffer.is_on_device(); });
 }
 
 StagedCall::StagedCall(const Call& call) : staged_(call), messages_(call.messages.begin(), call.messages.end()) {
   staged_.is_staged = true;
   staged_.messages = messages_;
   for (Message& message : messages_) {
-    if (!is_on_device(message.buffer)) continue;
+    if (!message.buffer.is_on_device()) continue;
     message.buffer.data = copy_of(message, message.is_send(), !message.is_send());
     message.sizes = message.strides = {};
   }
@@ -37,12 +29,12 @@ StagedCall::StagedCall(const Call& call) : staged_(call), messages_(call.message
   const bool writes =
       kind.is_in_place && call.root >= 0 ? !is_root : is_root || kind.root != CollectiveKind::Root::gets;
   if (kind.is_in_place) {
-    if (is_on_device(call.out)) staged_.out.data = copy_of(receive_of(call.out, 0, 0), reads, writes);
+    if (call.out.is_on_device()) staged_.out.data = copy_of(receive_of(call.out, 0, 0), reads, writes);
     staged_.in = staged_.out;
     return;
   }
-  if (reads && is_on_device(call.in)) staged_.in.data = copy_of(send_of(call.in, 0, 0), true, false);
-  if (writes && is_on_device(call.out)) staged_.out.data = copy_of(receive_of(call.out, 0, 0), false, true);
+  if (reads && call.in.is_on_device()) staged_.in.data = copy_of(send_of(call.in, 0, 0), true, false);
+  if (writes && call.out.is_on_device()) staged_.out.data = copy_of(receive_of(call.out, 0, 0), false, true);
 }
 
 void* StagedCall::copy_of(const Message& elements, bool is_read, bool is_written) {

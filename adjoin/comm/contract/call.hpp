@@ -81,7 +81,7 @@ struct Call {
   /// without memory.
   ConstBuffer elements() const;
   int64_t bytes() const { return elements().bytes(); }
-  /// Whether its elements are on a device; the same on all ranks of a collective.
+  /// Whether its elements are on a device, where it has none too: so it is the same on all ranks of a collective.
   bool is_on_device() const { return !is_staged && elements().device.kind != Device::Kind::cpu; }
   /// Whether it is messages, none of which it receives.
   bool only_sends() const;

@@ -63,6 +63,7 @@ int64_t largest_bytes(const Call& call) {
 
 void HostBackend::run_collective(const Call& call) {
   if (!call.algorithm.empty()) return Backend::run_collective(call);
+  // Asked again: a call without elements is not staged, and may come to processes.
   if (call.is_on_device() && takes_devices(call)) return run_on_device(call);
   group_->world().is_of_processes() ? run_staged(call) : run_in_place(call, call, /*needs_pieces=*/false);
 }

@@ -47,9 +47,7 @@ struct Posting {
   int sender() const { return message.is_send() ? owner : message.peer; }
   int receiver() const { return message.is_send() ? message.peer : owner; }
   /// Of threads only.
-  bool is_on_device() const {
-    return message.buffer.count > 0 && message.buffer.device.kind != Device::Kind::cpu && call && !call->is_staged;
-  }
+  bool is_on_device() const { return message.buffer.is_on_device() && call && !call->is_staged; }
 };
 
 /// The messages to one rank of a group that only one side has posted so far, in the order of posting. Plain data.
