@@ -1,18 +1,20 @@
-"""Least seconds of short bursts of collectives, on adjoin and gloo in turns: what a quiet machine would show, on one that is not.
+"""Least seconds of short bursts of collectives, in turns on gloo, on adjoin, and on adjoin with tensors whose memory is numpy's, which are
+staged: what a quiet machine would show, on one that is not. Then those of a call of one element on one rank, beside PyTorch's "fake" backend.
 
-torchrun --standalone --nproc-per-node 2 bench/torch_distributed.py [--bytes 4096,65536] [--seconds 3] [--staged]
-
---staged: tensors that were made before the group, so that the ranks do not reach each other's
+torchrun --standalone --nproc-per-node 2 bench/torch_distributed.py [--bytes 4096,65536] [--seconds 3]
 """
 
 import argparse
+import itertools
 import math
 import time
 import warnings
 
 import adjoin  # noqa: F401
+import numpy
 import torch
 import torch.distributed as dist
+from torch.testing._internal.distributed import fake_pg  # noqa: F401, makes "fake" a backend
 
 warnings.filterwarnings("ignore")
 
@@ -45,38 +47,59 @@ def bursts(of_group, number, seconds):
     return times
 
 
+def least_of_one_element(backend):
+    """Microseconds of an all_reduce on this rank alone: waited for by the call, and begun."""
+    group, x = dist.new_group([dist.get_rank()], backend=backend, use_local_synchronization=True), torch.ones(1)
+
+    def least(call):
+        begins = [time.perf_counter()]
+        for _ in range(200):
+            for _ in range(200):
+                call()
+            begins.append(time.perf_counter())
+        return min(after - before for before, after in itertools.pairwise(begins)) / 200 * 1e6
+
+    return least(lambda: dist.all_reduce(x, group=group)), least(lambda: dist.all_reduce(x, group=group, async_op=True).wait())
+
+
+def geometric_mean(numbers):
+    return math.exp(sum(map(math.log, numbers)) / len(numbers))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bytes", default="4096,65536,1048576,16777216,67108864")
     parser.add_argument("--seconds", type=float, default=3)
-    parser.add_argument("--staged", action="store_true")
     options = parser.parse_args()
-    sizes = [int(size) for size in options.bytes.split(",")]
     torch.set_num_threads(1)
-
-    def made():
-        counts = {size: size // 4 // world * world for size in sizes}
-        return {size: (torch.ones(n), torch.ones(n // world), torch.ones(n)) for size, n in counts.items()}
-
     dist.init_process_group("gloo")
-    world = dist.get_world_size()
-    tensors = made() if options.staged else None
-    groups = {"gloo": dist.group.WORLD, "adjoin": dist.new_group(backend="adjoin")}
-    tensors = tensors or made()
-    ratios = []
-    for operation in calls(None, (None,) * 3):
-        for size in sizes:
-            of_group = {name: calls(group, tensors[size])[operation] for name, group in groups.items()}
-            times = bursts(of_group, max(1, min(20, (1 << 20) // size)), options.seconds)
-            for tensor in tensors[size]:
+    world, prints = dist.get_world_size(), dist.get_rank() == 0
+    gloo, own = dist.group.WORLD, dist.new_group(backend="adjoin")
+    ratios, staged = {}, {}
+    for size in map(int, options.bytes.split(",")):
+        n = size // 4 // world * world
+        shared = [torch.ones(count) for count in (n, n // world, n)]
+        of_numpy = [torch.from_numpy(numpy.ones(tensor.shape, numpy.float32)) for tensor in shared]
+        of_group = {"gloo": calls(gloo, shared), "adjoin": calls(own, shared), "staged": calls(own, of_numpy)}
+        for operation in of_group["gloo"]:
+            times = bursts({name: of[operation] for name, of in of_group.items()}, max(1, min(20, (1 << 20) // size)), options.seconds)
+            for tensor in (*shared, *of_numpy):
                 tensor.fill_(1)
             least = {name: min(of) * 1e6 for name, of in times.items()}
-            ratios.append((size, least["gloo"] / least["adjoin"]))
-            if dist.get_rank() == 0:
-                print(f"{operation:15} {size:9}  gloo {least['gloo']:9.1f} us  adjoin {least['adjoin']:9.1f} us  ratio {ratios[-1][1]:6.1f}", flush=True)
-    of_large = [ratio for size, ratio in ratios if size >= 1 << 16]
-    if dist.get_rank() == 0 and of_large:
-        print(f"geometric mean from 64 KiB: {math.exp(sum(map(math.log, of_large)) / len(of_large)):.1f}, least {min(of_large):.1f}")
+            ratios[operation, size] = least["gloo"] / least["adjoin"]
+            staged[operation, size] = least["staged"] / least["adjoin"]
+            if prints:
+                print(f"{operation:15} {size:9}", *(f" {name} {us:9.1f} us" for name, us in least.items()), f" gloo over adjoin {ratios[operation, size]:5.1f}", flush=True)
+    alone = {backend: least_of_one_element(backend) for backend in ("fake", "adjoin")}
+    large = {key: ratio for key, ratio in ratios.items() if key[1] >= 1 << 16}
+    if prints and large:
+        print(f"from 64 KiB, gloo over adjoin: geometric mean {geometric_mean(large.values()):.1f}, least {min(large.values()):.1f}")
+        for operation in ("all_reduce", "reduce_scatter"):
+            print(f"  of {operation} alone: {geometric_mean([ratio for key, ratio in large.items() if key[0] == operation]):.1f}")
+        print(f"from 64 KiB, staged over shared: most {max(staged[key] for key in large):.1f}, least gloo over staged {min(ratios[key] / staged[key] for key in large):.1f}")
+    if prints:
+        for kind, (fake, here) in zip(("waited for", "begun"), zip(alone["fake"], alone["adjoin"])):
+            print(f"one element on one rank, {kind}: {here:.1f} us, fake {fake:.1f} us")
     dist.destroy_process_group()
 
 
