@@ -184,8 +184,9 @@ def messages(rank):
     size = dist.get_world_size()
     x, y, z = torch.zeros(3), torch.zeros(50_000), torch.zeros(2)
     if rank == 0:
-        late, early = dist.irecv(x, 1, tag=1), dist.irecv(y, 1, tag=2)
+        late, early, empty = dist.irecv(x, 1, tag=1), dist.irecv(y, 1, tag=2), dist.irecv(torch.zeros(0), 1, tag=3)
         dist.barrier()
+        assert empty.is_completed()
         early.wait()
         late.wait()
         sources = sorted(dist.recv(z) for _ in range(size - 1))
@@ -195,6 +196,7 @@ def messages(rank):
         return x.tolist(), y[-1].item(), sources, first.item(), second.item()
     if rank == 1:
         begun = [dist.isend(torch.full((50_000,), 2.0), 0, tag=2), dist.isend(torch.full((3,), 1.0), 0, tag=1)]
+        dist.send(torch.zeros(0), 0, tag=3)  # while its receiver has begun and waits elsewhere
     dist.barrier()
     if rank == 1:
         for work in begun:

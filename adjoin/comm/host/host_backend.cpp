@@ -99,10 +99,11 @@ Room HostBackend::post_all(std::span<const Message> messages, const Call& call, 
                            bool are_begun) {
   host::World& world = group_->world();
   const bool of_processes = world.is_of_processes();
-  const auto is_copied = [&](const Message& message) {
-    return of_processes && message.is_send() && message.buffer.bytes() > 0 &&
+  const auto is_out_of_reach = [&](const Message& message) {
+    return of_processes && message.buffer.bytes() > 0 &&
            (!world.reaches(message.buffer.data) || message.sizes.size() > Posting::kMostDims);
   };
+  const auto is_copied = [&](const Message& message) { return message.is_send() && is_out_of_reach(message); };
   int64_t bytes = 0;
   for (const Message& message : messages)
     if (is_copied(message)) bytes += in_lines(message.buffer.bytes());
@@ -119,8 +120,7 @@ Room HostBackend::post_all(std::span<const Message> messages, const Call& call, 
     posting.is_begun = are_begun && !messages[i].is_send();
     const int64_t own_bytes = is_copied(messages[i]) ? in_lines(messages[i].buffer.bytes()) : 0;
     if (of_processes) {
-      posting.only_owner_copies = !messages[i].is_send() && (!world.reaches(messages[i].buffer.data) ||
-                                                             messages[i].sizes.size() > Posting::kMostDims);
+      posting.only_owner_copies = !messages[i].is_send() && is_out_of_reach(messages[i]);
       make_reachable(posting, own_bytes > 0 ? copies.at(bytes -= own_bytes) : nullptr);
     }
     post(posting);
