@@ -40,6 +40,12 @@ void check_total(const char* what, const Tensor& whole, const Tensor& part, int 
                     " times as many elements as ", part.numel(), ", got ", whole.numel());
 }
 
+void check_splits(Counts& splits, const Tensor& tensor, int size) {
+  c10d::checkSplitSizes(splits, tensor, size);
+  for (const int64_t split : splits)
+    TORCH_CHECK_VALUE(split >= 0, "adjoin: all_to_all takes splits of at least 0, got ", split);
+}
+
 void check_root(int64_t root, int size) {
   TORCH_CHECK_VALUE(root >= 0 && root < size, "adjoin: the root is one of ", size, " ranks, got ", root);
 }
@@ -341,7 +347,10 @@ WorkPtr ProcessGroup::reduce_scatter_tensor_coalesced(Tensors& outs, Tensors& in
   TORCH_CHECK_VALUE(outs.size() == ins.size(), "adjoin: reduce_scatter takes as many outputs as inputs, got ",
                     outs.size(), " and ", ins.size());
   check_tensors(joined(ins, outs));
-  for (size_t i = 0; i < ins.size(); ++i) check_total("reduce_scatter", ins[i], outs[i], getSize());
+  for (size_t i = 0; i < ins.size(); ++i) {
+    check_total("reduce_scatter", ins[i], outs[i], getSize());
+    reduction_of(options.reduceOp, ins[i].scalar_type());
+  }
   return run(OpType::REDUCE_SCATTER_TENSOR_COALESCED, "adjoin:reduce_scatter", ins, outs, options,
              [outs, ins, op = options.reduceOp](const Turn& turn) {
                for (size_t i = 0; i < ins.size(); ++i) c10d_backend::reduce_scatter(turn, outs[i], ins[i], op);
@@ -353,10 +362,11 @@ WorkPtr ProcessGroup::alltoall_base(Tensor& out, Tensor& in, Counts& out_splits,
   check_tensors({out, in});
   TORCH_CHECK_VALUE(out.scalar_type() == in.scalar_type(), "adjoin: all_to_all takes tensors of one type, got ",
                     out.scalar_type(), " and ", in.scalar_type());
-  c10d::checkSplitSizes(in_splits, in, getSize());
-  c10d::checkSplitSizes(out_splits, out, getSize());
-  return run(OpType::ALLTOALL_BASE, "adjoin:all_to_all", {in}, {out}, options,
-             [out, in, out_splits, in_splits](const Turn& turn) {
+  check_splits(in_splits, in, getSize());
+  check_splits(out_splits, out, getSize());
+  const Tensor given = out.is_alias_of(in) ? in.clone() : in;  // peers read it while this rank writes `out`
+  return run(OpType::ALLTOALL_BASE, "adjoin:all_to_all", {given}, {out}, options,
+             [out, in = given, out_splits, in_splits](const Turn& turn) {
                const Operand from = Operand::in(in), to = Operand::out(out);
                const Counts sends = counts_of(from.flat(), in_splits, turn.backend.size()),
                             receives = counts_of(to.flat(), out_splits, turn.backend.size());

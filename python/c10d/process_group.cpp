@@ -31,6 +31,7 @@ ProcessGroup::ProcessGroup(const c10::intrusive_ptr<c10d::Store>& store, int ran
     StoreMeeting meeting(store, rank, getSize(), timeout,
                          [&] { return host::GroupWorld::who_died(identity_.world_ranks); });
     meet(meeting, store, world_size, timeout);
+    host::notice_of_thread();  // from now on, whoever looks for deadlocks knows this thread
     const Turn turn{*backend_, identity_, Where(), 0};
     turn.backend.run_collective(
         turn.call(Collective::barrier, {}, {}, at::kFloat));  // then nobody reads what was met by any more
@@ -100,7 +101,7 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroup::split(const c10::intrusive_ptr<c
 }
 
 void ProcessGroup::check_usable() const {
-  TORCH_CHECK_VALUE(process_.is_here(), "adjoin: this group belongs to the process that made this one by fork()");
+  check_process(process_);
   TORCH_CHECK_VALUE(group_ != nullptr, "adjoin: this group has been destroyed");
 }
 

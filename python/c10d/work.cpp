@@ -3,7 +3,9 @@
 #include <c10/util/Exception.h>
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
@@ -16,6 +18,8 @@ using host::AgentNotice;
 using host::Shows;
 
 namespace {
+
+thread_local const Queue* of_this_thread = nullptr;  // whose task it carries out
 
 std::exception_ptr translated(const std::exception_ptr& error) {
   try {
@@ -47,6 +51,10 @@ void throw_translated(const std::exception_ptr& error) {
   std::rethrow_exception(translated(error));
 }
 
+void check_process(const ProcessOwner& owner) {
+  TORCH_CHECK_VALUE(owner.is_here(), "adjoin: this group belongs to the process that made this one by fork()");
+}
+
 void CollectiveWork::end(std::exception_ptr error) {
   c10::intrusive_ptr<c10::ivalue::Future> future;
   if (error) error = translated(error);
@@ -63,7 +71,8 @@ void CollectiveWork::end(std::exception_ptr error) {
 }
 
 bool CollectiveWork::wait(std::chrono::milliseconds timeout) {
-  if (const auto queue = timeout == kNoTimeout ? queue_.lock() : nullptr) queue->run_if_next(*this);
+  if (!isCompleted()) check_process(process_);
+  if (const auto queue = timeout == kNoTimeout ? queue_.lock() : nullptr) queue->run_up_to(*this);
   std::unique_lock lock(mutex_);
   const auto is_over = [&] { return completed_; };
   if (!completed_) {
@@ -71,7 +80,8 @@ bool CollectiveWork::wait(std::chrono::milliseconds timeout) {
     if (timeout == kNoTimeout)
       cv_.wait(lock, is_over);
     else if (!cv_.wait_for(lock, timeout, is_over))
-      C10_THROW_ERROR(DistBackendError, "adjoin: wait: Timed out after " + diagnosis::text_of(timeout));
+      C10_THROW_ERROR(DistBackendError, std::string(title_) + " #" + std::to_string(sequence_) +
+                                            ", which goes on: Timed out after " + diagnosis::text_of(timeout));
   }
   if (exception_) std::rethrow_exception(exception_);
   return true;
@@ -109,6 +119,7 @@ void MessageWork::end(std::exception_ptr error) {
 bool MessageWork::isCompleted() {
   const std::lock_guard one(waiting_);
   if (Work::isCompleted()) return true;
+  check_process(process_);
   if (!posted_->done()) return false;
   wait(kNoTimeout);
   return true;
@@ -116,6 +127,7 @@ bool MessageWork::isCompleted() {
 
 bool MessageWork::wait(std::chrono::milliseconds timeout) {
   if (!Work::isCompleted()) {
+    check_process(process_);
     member_->set_timeout(timeout == kNoTimeout ? timeout_ : timeout);
     std::exception_ptr error;
     try {
@@ -151,7 +163,11 @@ void Queue::add(Task task) {
   changes_.notify_one();
 }
 
-void Queue::run(Task task) {
+void Queue::run_next(std::unique_lock<std::mutex>& lock) {
+  Task task = std::move(tasks_.front());
+  tasks_.pop_front();
+  lock.unlock();
+  const Queue* const before = std::exchange(of_this_thread, this);
   std::exception_ptr error;
   try {
     task.run();
@@ -160,16 +176,19 @@ void Queue::run(Task task) {
   }
   task.run = nullptr;
   task.work->end(error);
+  of_this_thread = before;
+  lock.lock();
 }
 
-void Queue::run_if_next(const CollectiveWork& work) {
+void Queue::run_up_to(const CollectiveWork& work) {
+  const auto is_it = [&](const Task& task) { return task.work.get() == &work; };
   std::unique_lock lock(mutex_);
-  if (runs_inline_ || runs_task_ || tasks_.empty() || tasks_.front().work.get() != &work) return;
-  Task task = std::move(tasks_.front());
-  tasks_.pop_front();
+  if (of_this_thread == this)
+    while (std::ranges::any_of(tasks_, is_it)) run_next(lock);
+  if (runs_inline_ || runs_task_ || tasks_.empty() || !is_it(tasks_.front())) return;
   runs_inline_ = true;
+  run_next(lock);
   lock.unlock();
-  run(std::move(task));
   end_inline();
 }
 
@@ -183,12 +202,8 @@ void Queue::serve() {
       changes_.wait(lock, [&] { return has_next() || (stops_ && tasks_.empty()); });
     }
     if (tasks_.empty()) break;
-    Task task = std::move(tasks_.front());
-    tasks_.pop_front();
     runs_task_ = true;
-    lock.unlock();
-    run(std::move(task));
-    lock.lock();
+    run_next(lock);
     runs_task_ = false;
   }
   notice_ = nullptr;

@@ -7,9 +7,11 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "adjoin/base/process_owner.hpp"
 #include "adjoin/comm/contract/own_call.hpp"
 #include "adjoin/comm/host/notice.hpp"
 #include "python/c10d/member.hpp"
@@ -23,12 +25,15 @@ void run_translated(const std::function<void()>& call);
 
 class Queue;
 
+/// Throws: ValueError in a child by fork() of the process that `owner` is of
+void check_process(const ProcessOwner& owner);
+
 /// A collective of the group's queue, or one that is over.
 class CollectiveWork final : public c10d::Work {
  public:
   CollectiveWork(int rank, c10d::OpType op, const char* title, const std::vector<at::Tensor>& in,
                  std::vector<at::Tensor> out, uint64_t sequence, std::weak_ptr<Queue> queue)
-      : Work(rank, op, title, in), out_(std::move(out)), sequence_(sequence), queue_(std::move(queue)) {}
+      : Work(rank, op, title, in), title_(title), out_(std::move(out)), sequence_(sequence), queue_(std::move(queue)) {}
 
   /// It is over, or has failed with `error`.
   void end(std::exception_ptr error = nullptr);
@@ -39,6 +44,8 @@ class CollectiveWork final : public c10d::Work {
   uint64_t getSequencenumber() const override { return sequence_; }
 
  private:
+  const ProcessOwner process_;
+  const std::string_view title_;  // a literal
   const std::vector<at::Tensor> out_;
   const uint64_t sequence_;
   const std::weak_ptr<Queue> queue_;
@@ -59,14 +66,16 @@ class Queue {
   bool begin_inline();
   void end_inline();
   void add(Task task);
-  /// Carries out the work's task in this thread, if it is the next: its waiter need not wait for the thread to wake.
-  void run_if_next(const CollectiveWork& work);
+  /// Carries out the work's task in this thread, if it is the next: its waiter need not wait for the thread to wake. A callback of a
+  /// task, which waits for a later one, carries out all up to that.
+  void run_up_to(const CollectiveWork& work);
   /// Waits until all is done.
   void stop();
 
  private:
   void serve();
-  static void run(Task task);
+  /// Carries out the first task, without the lock meanwhile.
+  void run_next(std::unique_lock<std::mutex>& lock);
 
   std::mutex mutex_;
   std::condition_variable changes_;
@@ -92,6 +101,7 @@ class MessageWork final : public c10d::Work {
  private:
   void end(std::exception_ptr error);
 
+  const ProcessOwner process_;
   const std::shared_ptr<Member> member_;
   const at::Tensor tensor_, shared_;  // the same where the peers reach it
   const std::chrono::milliseconds timeout_;

@@ -130,7 +130,9 @@ def only_here(rank):
     dist.reduce_scatter_single(parts, torch.arange(2 * size, dtype=torch.int8) - 3 + rank, dist.ReduceOp.MAX)
     s = torch.sparse_coo_tensor([[rank, 2]], [1.0, 10.0 * (rank + 1)], (4,), check_invariants=True)
     dist.all_reduce(s)
-    return [t.tolist() for t in (x.view(torch.uint8), y, z, least, parts, s.to_dense())]
+    turned = torch.arange(2.0 * size) + 10 * rank
+    dist.all_to_all_single(turned, turned)
+    return [t.tolist() for t in (x.view(torch.uint8), y, z, least, parts, s.to_dense(), turned)]
 
 
 def refused(rank):
@@ -142,6 +144,7 @@ def refused(rank):
         lambda: dist.all_gather_single(torch.ones(5), torch.ones(2)),
         lambda: dist.all_gather([torch.ones(2), torch.ones(3)], torch.ones(7)),
         lambda: dist.all_to_all_single(torch.ones(2), torch.ones(2), [1, 2], [1, 1]),
+        lambda: dist.all_to_all_single(torch.ones(4), torch.ones(4), [5, -1], [5, -1]),
         lambda: dist.group.WORLD.send([torch.ones(2)], 5, 0),
         lambda: dist.group.WORLD.send([torch.ones(2)], 1 - rank, -2),
     )]
@@ -239,18 +242,19 @@ class Collectives(unittest.TestCase):
         self.compare(odd_memory)
 
     def test_what_gloo_lacks(self):
-        for (given,) in on_ranks(only_here, 2):
-            x, y, z, least, parts, sparse = given
+        for rank, (given,) in enumerate(on_ranks(only_here, 2)):
+            x, y, z, least, parts, sparse, turned = given
             self.assertEqual(x, [1, 1, 0, 1])
             self.assertEqual(y, [1.5, 2.0])
             self.assertEqual(z, [complex(0.5, 1), complex(2, -0.5)])
             self.assertEqual(least, [-5, 100, -128])
             self.assertEqual(sparse, [1, 1, 30, 0])
+            self.assertEqual(turned, [2 * rank, 2 * rank + 1, 10 + 2 * rank, 11 + 2 * rank])
         self.assertEqual(parts, [0, 1])
 
     def test_bad_input_raises_here(self):
         for rank, (given,) in enumerate(on_ranks(refused, 2)):
-            for error, says in zip(given, ("only be summed", "BAND with float32", "SUM with int16", "PRODUCT on complex", "got 5", "gives 7 elements", "Split sizes",
+            for error, says in zip(given, ("only be summed", "BAND with float32", "SUM with int16", "PRODUCT on complex", "got 5", "gives 7 elements", "Split sizes", "at least 0, got -1",
                                            "2 ranks, got 5", "at least 0, got -2")):
                 self.assertNotIn("no exception", error)
                 self.assertIn(says, error)

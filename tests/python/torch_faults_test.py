@@ -25,7 +25,7 @@ def kill_soon(seconds):
 def mismatch(rank):
     dist.barrier()
     x = torch.ones(7)
-    given = [error_of(lambda: dist.all_reduce(x) if rank == 0 else dist.broadcast(x, 0))]
+    given = [error_of(lambda: dist.all_reduce(x) if rank == 0 else dist.all_gather_into_tensor(torch.ones(14), x))]
     return [*given, error_of(lambda: dist.barrier())]
 
 
@@ -141,11 +141,13 @@ def again(rank, folder):
     dist.init_process_group("adjoin", init_method=f"file://{folder}/again", rank=1 - rank, world_size=2)
     x = torch.tensor([float(dist.get_rank())])
     dist.broadcast(x, 0)
-    pipe = os.pipe()
+    begun, pipe = dist.irecv(torch.ones(1), 1 - dist.get_rank()), os.pipe()
     if (child := os.fork()) == 0:
-        os.write(pipe[1], error_of(dist.barrier).encode())
+        os.write(pipe[1], (error_of(dist.barrier) + error_of(begun.wait)).encode())
         os._exit(0)
     os.waitpid(child, 0)
+    dist.send(x, 1 - dist.get_rank())
+    begun.wait()
     dist.barrier()
     group = dist.new_group([0, 1])
     dist.destroy_process_group(group)
@@ -208,12 +210,25 @@ def messages(rank):
     return None
 
 
+def listeners(rank):
+    """A thread of each waits while the main thread, which has made a group, computes for longer than a deadlock lasts."""
+    group, x = dist.new_group([0, 1]), torch.zeros(1)
+    listener = threading.Thread(target=dist.recv, args=(x, 1 - rank), kwargs={"group": group})
+    listener.start()
+    time.sleep(1.5)
+    dist.send(torch.ones(1), 1 - rank, group=group)
+    listener.join()
+    return x.item()
+
+
 def futures(rank):
     x, called = torch.ones(3), []
     work = dist.all_reduce(x, async_op=True)
     then = work.get_future().then(lambda future: called.append(future.value()[0].sum().item()))
     then.wait()
-    return called, work.is_completed(), x.tolist()
+    y = torch.ones(1)
+    dist.all_reduce(x, async_op=True).get_future().then(lambda future: (dist.all_reduce(y), dist.all_reduce(y))).wait()
+    return called, work.is_completed(), x.tolist(), y.item()
 
 
 @alone
@@ -229,7 +244,7 @@ class Faults(unittest.TestCase):
         for ((first, later),) in on_ranks(mismatch):
             self.assertIn("DistBackendError: adjoin: mismatched collectives", first)
             self.assertIn(f"rank 0: all_reduce #2 (sum, float32 x 7) at torch_faults_test.py:{line}", first)
-            self.assertIn(f"rank 1: broadcast #2 (root 0, float32 x 7) at torch_faults_test.py:{line}", first)
+            self.assertIn(f"rank 1: all_gather #2 (float32 x {{7, 7}}) at torch_faults_test.py:{line}", first)
             self.assertEqual(later, first)
 
     def test_sizes_and_types_that_differ(self):
@@ -295,7 +310,7 @@ class Faults(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             for ((value, in_child, destroyed),) in on_ranks(again, arguments=(folder,)):
                 self.assertEqual(value, 0)
-                self.assertIn("ValueError: adjoin: this group belongs to the process that made this one by fork()", in_child)
+                self.assertEqual(in_child.count("ValueError: adjoin: this group belongs to the process that made this one by fork()"), 2)
                 self.assertIn("ValueError: adjoin: this group has been destroyed", destroyed)
 
     def test_groups_leave_nothing_behind(self):
@@ -309,12 +324,15 @@ class Faults(unittest.TestCase):
             (given,), *_ = on_ranks(messages, size)
             self.assertEqual(given, ([1.0] * 3, 2.0, list(range(1, size)), 3.0, 4.0))
 
+    def test_listeners(self):
+        self.assertEqual(on_ranks(listeners), [[1.0]] * 2)
+
     def test_messages_of_odd_memory(self):
         self.assertEqual(on_ranks(odd_messages), [[True]] * 2)
 
     def test_futures(self):
-        for ((called, is_completed, result),) in on_ranks(futures):
-            self.assertEqual((called, is_completed, result), ([6.0], True, [2.0] * 3))
+        for (given,) in on_ranks(futures):
+            self.assertEqual(given, ([6.0], True, [4.0] * 3, 4.0))
 
 
 if __name__ == "__main__":

@@ -96,12 +96,13 @@ std::string GroupWorld::who_died(std::span<const int> world_ranks) {
   for (const auto& weak : worlds())
     if (const auto world = weak.lock())
       for (const int rank : world_ranks)
-        if (world->members_.contains(rank) && world->has_died(rank)) return world->name_of_process(rank) + " has died";
+        if (world->members_.contains(rank) && world->has_died(rank)) return world->text_of_end(rank);
   return "";
 }
 
-std::string GroupWorld::name_of_process(int world_rank) const {
-  return "rank " + std::to_string(world_rank) + " (process " + std::to_string(member(world_rank).pid) + ")";
+std::string GroupWorld::text_of_end(int world_rank) const {
+  return "rank " + std::to_string(world_rank) + " (process " + std::to_string(member(world_rank).pid) + ") has " +
+         (has_left(world_rank) ? "returned" : "died");
 }
 
 void GroupWorld::end(const std::string& diagnosis) noexcept {
@@ -155,9 +156,8 @@ class GroupWaiter::Look {
       const bool is_needed = needs_.empty() || std::ranges::count(needs_, rank) > 0;
       if (!is_needed || !world_.has_died(rank)) continue;
       if (waiting_.is_over()) return "";
-      const bool has_returned = world_.has_left(rank);
-      if (has_returned && (needs_.empty() || waiting_.needs_any)) continue;
-      return report(world_.name_of_process(rank) + (has_returned ? " has returned" : " has died"));
+      if (world_.has_left(rank) && (needs_.empty() || waiting_.needs_any)) continue;
+      return report(world_.text_of_end(rank));
     }
     if (!is_interruptible) return "";
     for (const int rank : waiting_.needs_any ? std::vector<int>() : needs_)

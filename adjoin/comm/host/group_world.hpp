@@ -33,7 +33,8 @@ class GroupWorld final : public SharedWorld {
   /// Throws: CommunicationError where there can be none
   static void begin_to_share();
 
-  /// "rank 1 (process 17) has died" of one of these ranks of the world with which this process has a group; "" of none.
+  /// "rank 1 (process 17) has died", or "… has returned", of one of these ranks of the world with which this process has a group and whose
+  /// process is gone; "" of none.
   static std::string who_died(std::span<const int> world_ranks);
 
   void end(const std::string& diagnosis) noexcept override;
@@ -53,7 +54,7 @@ class GroupWorld final : public SharedWorld {
 
   using SharedWorld::SharedWorld;
   std::string reason_of_end() const override { return std::string(std::string_view(ending_->text)); }
-  std::string name_of_process(int world_rank) const;
+  std::string text_of_end(int world_rank) const;
   const Member& member(int world_rank) const { return members_.at(world_rank); }
 
   std::map<int, Member> members_;  // by rank in the world
