@@ -44,7 +44,7 @@ class ProcessGroup final : public c10d::Backend {
   /// Throws: DistBackendError where they share no memory, on all ranks the same
   ProcessGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, std::vector<int> world_ranks, int world_size,
                std::chrono::milliseconds timeout);
-  ~ProcessGroup() override { shutdown(); }
+  ~ProcessGroup() override;
 
   const std::string getBackendName() const override { return "adjoin"; }
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
