@@ -4,6 +4,7 @@ import signal
 import threading
 import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -67,11 +68,14 @@ def deadlock_of_any(rank):
 
 def goes_on(rank):
     """A group ends, and the others go on."""
-    pair = dist.new_group([0, 1])
-    given = error_of(lambda: dist.all_reduce(torch.ones(2 + rank), group=pair)) if rank < 2 else ""
+    pair = dist.new_group([1, 2])
+    given = error_of(lambda: dist.all_reduce(torch.ones(2 + rank), group=pair)) if rank > 0 else ""
     x = torch.ones(1)
     dist.all_reduce(x)
-    return given, x.item()
+    part = dist.new_group([1, 2])
+    if rank > 0:
+        part = part.split_group([1, 0], timedelta(seconds=20), None, "part", "a part")
+    return given, x.item(), error_of(lambda: part.allreduce([torch.ones(2 + rank)]).wait()) if rank > 0 else given
 
 
 def killed(rank, elements, seconds):
@@ -134,6 +138,23 @@ def timeouts(rank):
     pair = dist.group.WORLD
     pair.set_timeout(timedelta(seconds=0.3))
     return [*given, timed_error(lambda: pair.recv([torch.ones(1)], 1, 0).wait())]
+
+
+def timeouts_of_calls(rank):
+    """Each call's own timeout, and each group's."""
+    short, soon = timedelta(seconds=0.2), dict(timeout=timedelta(seconds=1))
+    groups = [dist.new_group([0, 1], **options) for options in ({}, {}, soon, soon)]
+    split = dist.group.WORLD.split_group([0, 1], soon["timeout"], None, "split", "a split group")
+    store = dist.distributed_c10d._get_default_store()
+    if rank == 1:
+        return store.wait(["over"])
+    calls = (lambda: groups[0].monitored_barrier(short), lambda: dist.irecv(torch.ones(1), 1, groups[1]).wait(short),
+             lambda: dist.all_reduce(torch.ones(1), group=groups[2]), lambda: dist.recv(torch.ones(1), 1, groups[3]),
+             lambda: dist.new_group([0, 1], **soon), lambda: split.recv([torch.ones(1)], 1, 0).wait())
+    with ThreadPoolExecutor(len(calls)) as pool:
+        given = list(pool.map(error_of, calls))
+    store.set("over", "")
+    return given
 
 
 def again(rank, folder):
@@ -206,12 +227,31 @@ def messages(rank):
     return None
 
 
+def asked(rank):
+    """A receive that is asked for its end and never waited for, into a view, from any rank."""
+    if rank == 1:
+        return dist.send(torch.ones(3), 0), dist.send(torch.ones(3), 0, tag=1)
+    x = torch.zeros(3, 2)[:, 0]
+    work = dist.irecv(x)
+    while not work.is_completed():
+        time.sleep(0.001)
+    later = dist.irecv(torch.zeros(3), 1, tag=1)
+    later.wait()
+    return x.tolist(), work._source_rank(), later._source_rank()
+
+
 def futures(rank):
     x, called = torch.ones(3), []
     work = dist.all_reduce(x, async_op=True)
     then = work.get_future().then(lambda future: called.append(future.value()[0].sum().item()))
     then.wait()
-    return called, work.is_completed(), x.tolist()
+    late = dist.all_reduce(torch.ones(1), async_op=True)
+    late.wait()
+    values = [t.item() for t in late.get_future().wait()]
+    failing = [dist.all_reduce(torch.ones(1 + rank), group=group, async_op=True) for group in (dist.new_group([0, 1]), dist.new_group([0, 1]))]
+    early = failing[0].get_future()
+    errors = [error_of(early.wait), error_of(failing[1].wait), error_of(failing[1].get_future().wait)]
+    return called, work.is_completed(), x.tolist(), values, errors
 
 
 @alone
@@ -231,15 +271,16 @@ class Faults(unittest.TestCase):
             self.assertEqual(later, first)
 
     def test_sizes_and_types_that_differ(self):
+        line = self.line("other_sizes", "dist.all_reduce")
         for is_async in (False, True):
             for (given,) in on_ranks(other_sizes, arguments=(is_async,)):
                 for rank in range(2):
-                    self.assertRegex(given, rf"rank {rank}: all_reduce #1 \(sum, float32 x {4 + rank}\) at torch_faults_test.py:\d+")
+                    self.assertRegex(given, rf"rank {rank}: all_reduce #1 \(sum, float32 x {4 + rank}\) at torch_faults_test.py:{line}\b")
         for (given,) in on_ranks(other_types):
             self.assertIn("rank 0: broadcast #1 (int16, root 0, uint8 x 8)", given)
             self.assertIn("rank 1: broadcast #1 (root 0, float16 x 4)", given)
         for (given,) in on_ranks(other_messages):
-            self.assertIn("float32 x 3 by send", given)
+            self.assertIn("float32 x 3 by send #1", given)
             self.assertIn("float32 x 4 by recv", given)
 
     def test_deadlock_over_two_groups(self):
@@ -254,9 +295,10 @@ class Faults(unittest.TestCase):
             self.assertRegex(given, r"rank 1: recv .* at torch_faults_test.py:\d+, waits for any of ranks 0, 2")
 
     def test_other_groups_go_on(self):
-        for rank, ((error, value),) in enumerate(on_ranks(goes_on, 3)):
+        for rank, ((error, value, of_part),) in enumerate(on_ranks(goes_on, 3)):
             self.assertEqual(value, 3)
-            self.assertEqual("on group {0, 1}" in error, rank < 2, error)
+            for text in (error, of_part):
+                self.assertEqual("on group {1, 2}" in text and "rank 2: all_reduce #1 (sum, float32 x 4)" in text, rank > 0, text)
 
     def test_killed_peers_are_named(self):
         draw = random.Random(0)
@@ -286,6 +328,9 @@ class Faults(unittest.TestCase):
         for error, seconds in given:
             self.assertIn(" Timed out ", error)
             self.assertLess(seconds, 1.4)
+        (given,), _ = on_ranks(timeouts_of_calls, timeout=20)
+        for error, seconds in zip(given, (0.2, 0.2, 1, 1, 1, 1), strict=True):
+            self.assertIn(f"Timed out after {seconds} s", error)
 
     def test_destroyed_and_made_again(self):
         import tempfile
@@ -309,10 +354,13 @@ class Faults(unittest.TestCase):
 
     def test_messages_of_odd_memory(self):
         self.assertEqual(on_ranks(odd_messages), [[True]] * 2)
+        self.assertEqual(on_ranks(asked), [[([1.0] * 3, 1, 1)], [(None, None)]])
 
     def test_futures(self):
-        for ((called, is_completed, result),) in on_ranks(futures):
-            self.assertEqual((called, is_completed, result), ([6.0], True, [2.0] * 3))
+        for ((*given, errors),) in on_ranks(futures):
+            self.assertEqual(given, [[6.0], True, [2.0] * 3, [2.0]])
+            for error in errors:
+                self.assertIn("mismatched collectives", error)
 
 
 if __name__ == "__main__":
