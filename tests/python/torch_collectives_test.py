@@ -162,7 +162,9 @@ def refused(rank):
         lambda: dist.group.WORLD.allgather_coalesced([[torch.ones(3)]] * 2, [torch.ones(5)]),
         lambda: dist.group.WORLD.allgather_coalesced([[torch.ones(3)]] * 2, [torch.ones(3).double()]),
         lambda: dist.all_to_all_single(torch.ones(2), torch.ones(2), [1, 2], [1, 1]),
+        lambda: dist.group.WORLD.broadcast(torch.ones(2), 5),
         lambda: dist.group.WORLD.send([torch.ones(2)], 5, 0),
+        lambda: dist.group.WORLD.send([torch.ones(2)], rank, 0),
         lambda: dist.group.WORLD.send([torch.ones(2)], 1 - rank, -2),
     )]
 
@@ -280,7 +282,7 @@ class Collectives(unittest.TestCase):
     def test_bad_input_raises_here(self):
         for rank, (given,) in enumerate(on_ranks(refused, 2)):
             for error, says in zip(given, ("only be summed", "BAND with float32", "SUM with int16", "PRODUCT on complex", "got 5", "gives 7 elements", "gives 5 elements", "Double and Float", "Split sizes",
-                                           "2 ranks, got 5", "at least 0, got -2")):
+                                           "2 ranks, got 5", "2 ranks, got 5", "to itself", "at least 0, got -2")):
                 self.assertNotIn("no exception", error)
                 self.assertIn(says, error)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy
 import torch
 import torch.distributed as dist
+from adjoin import _c10d
 from ranks import SCALE, alone, error_of, on_ranks
 
 
@@ -47,10 +48,17 @@ def other_messages(rank):
     return error_of(lambda: dist.send(torch.ones(3), 1) if rank == 0 else dist.recv(torch.ones(4), 0))
 
 
-def deadlock(rank):
+def deadlock(rank, is_async):
     other = dist.new_group([0, 1])
-    dist.barrier(other)
-    return timed_error(lambda: dist.barrier(other if rank == 0 else None))
+
+    def call(group):
+        work = dist.barrier(group, async_op=is_async)
+        if is_async:
+            time.sleep(0.2)  # so that the queue's thread carries it out
+            work.wait()
+
+    call(other)
+    return error_of(lambda: call(other if rank == 0 else None))
 
 
 def deadlock_of_any(rank):
@@ -113,6 +121,16 @@ def killed_while_a_group_is_made(rank):
     return timed_error(lambda: dist.new_group([0, 1]))
 
 
+def killed_while_the_first_group_is_made(rank):
+    """Rank 1 says who it is, as the first step of a meeting, and goes no further."""
+    store = dist.PrefixStore("first", dist.distributed_c10d._get_default_store())
+    if rank == 1:
+        of_other = store.get("adjoin/1/0")
+        store.set("adjoin/1/1", os.getpid().to_bytes(8, "little") + of_other[8:])
+        os.kill(os.getpid(), signal.SIGKILL)
+    return error_of(lambda: _c10d.make_group(store, 0, [0, 1], 2, timedelta(seconds=20)) and None)
+
+
 def returned(rank):
     if rank == 1:
         return ""
@@ -145,6 +163,7 @@ def timeouts_of_calls(rank):
     short, soon = timedelta(seconds=0.2), dict(timeout=timedelta(seconds=1))
     groups = [dist.new_group([0, 1], **options) for options in ({}, {}, soon, soon)]
     split = dist.group.WORLD.split_group([0, 1], soon["timeout"], None, "split", "a split group")
+    of_whole = dist.group.WORLD._get_backend(torch.device("cpu")).options._timeout
     store = dist.distributed_c10d._get_default_store()
     if rank == 1:
         return store.wait(["over"])
@@ -154,7 +173,7 @@ def timeouts_of_calls(rank):
     with ThreadPoolExecutor(len(calls)) as pool:
         given = list(pool.map(error_of, calls))
     store.set("over", "")
-    return given
+    return given, of_whole.total_seconds()
 
 
 def again(rank, folder):
@@ -284,10 +303,11 @@ class Faults(unittest.TestCase):
             self.assertIn("float32 x 4 by recv", given)
 
     def test_deadlock_over_two_groups(self):
-        for ((given, seconds),) in on_ranks(deadlock):
-            self.assertIn("deadlock: these calls can never end", given)
-            self.assertRegex(given, r"rank 0: barrier #2 at torch_faults_test.py:\d+, waits for rank 1")
-            self.assertRegex(given, r"rank 1: barrier #1 at torch_faults_test.py:\d+, waits for rank 0")
+        for is_async in (False, True):
+            for (given,) in on_ranks(deadlock, arguments=(is_async,)):
+                self.assertIn("deadlock: these calls can never end", given)
+                self.assertRegex(given, r"rank 0: barrier #2 at torch_faults_test.py:\d+, waits for rank 1")
+                self.assertRegex(given, r"rank 1: barrier #1 at torch_faults_test.py:\d+, waits for rank 0")
 
     def test_deadlock_of_receives_from_any_rank(self):
         for ((given,),) in on_ranks(deadlock_of_any, 3):
@@ -312,6 +332,8 @@ class Faults(unittest.TestCase):
         ((given, seconds),), _ = on_ranks(killed_while_a_group_is_made, lost=(1,))
         self.assertRegex(given, r"rank 1 \(process \d+\) has died")
         self.assertLess(seconds, 5)
+        (given,), _ = on_ranks(killed_while_the_first_group_is_made, backends=("gloo",), lost=(1,))
+        self.assertRegex(given, r"rank 1 \(process \d+\) has died while a group was made")
 
     def test_a_peer_that_returned_has_not_died(self):
         (given,), _ = on_ranks(returned)
@@ -328,7 +350,8 @@ class Faults(unittest.TestCase):
         for error, seconds in given:
             self.assertIn(" Timed out ", error)
             self.assertLess(seconds, 1.4)
-        (given,), _ = on_ranks(timeouts_of_calls, timeout=20)
+        ((given, of_whole),), _ = on_ranks(timeouts_of_calls, timeout=20)
+        self.assertEqual(of_whole, 20)  # also where a part of it has less
         for error, seconds in zip(given, (0.2, 0.2, 1, 1, 1, 1), strict=True):
             self.assertIn(f"Timed out after {seconds} s", error)
 
