@@ -42,8 +42,8 @@ def moves(rank):
             dist.broadcast(y, 1)
             listed = [torch.empty_like(x) for _ in range(size)]
             dist.all_gather(listed, x)
-            gathered = [torch.empty_like(x) for _ in range(size)] if rank == 0 else None
-            dist.gather(x, gathered, 0)
+            gathered = [torch.empty_like(x) for _ in range(size)] if rank == size - 1 else None
+            dist.gather(x, gathered, size - 1)
             scattered = torch.empty_like(x)
             dist.scatter(scattered, [x] * size if rank == 1 else None, 1)
             whole = x.new_empty((size * x.shape[0], *x.shape[1:]))
@@ -134,7 +134,7 @@ def only_here(rank):
     dist.reduce_scatter_single(parts, torch.arange(2 * size, dtype=torch.int8) - 3 + rank, dist.ReduceOp.MAX)
     listed = torch.zeros(2, dtype=torch.int8)
     dist.reduce_scatter(listed, list((torch.arange(2 * size, dtype=torch.int8) - 3 + rank).view(size, 2)), dist.ReduceOp.MIN)
-    s = torch.sparse_coo_tensor([[rank, 2]], [1.0, 10.0 * (rank + 1)], (4,), check_invariants=True)
+    s = torch.sparse_coo_tensor([[rank, 2]], [rank + 1.0, 10.0 * (rank + 1)], (4,), check_invariants=True)
     dist.all_reduce(s)
     return [t.tolist() for t in (x.view(torch.uint8), y, z, means[0], means[1], least, parts, listed, s.to_dense())]
 
@@ -161,6 +161,7 @@ def refused(rank):
         lambda: dist.all_gather([torch.ones(2), torch.ones(3)], torch.ones(7)),
         lambda: dist.group.WORLD.allgather_coalesced([[torch.ones(3)]] * 2, [torch.ones(5)]),
         lambda: dist.group.WORLD.allgather_coalesced([[torch.ones(3)]] * 2, [torch.ones(3).double()]),
+        lambda: dist.reduce_scatter(torch.ones(3), [torch.ones(2)] * 2),
         lambda: dist.all_to_all_single(torch.ones(2), torch.ones(2), [1, 2], [1, 1]),
         lambda: dist.group.WORLD.broadcast(torch.ones(2), 5),
         lambda: dist.group.WORLD.send([torch.ones(2)], 5, 0),
@@ -267,7 +268,7 @@ class Collectives(unittest.TestCase):
             self.assertEqual(y, [1.5, 2.0])
             self.assertEqual(z, [complex(0.5, 1), complex(2, -0.5)])
             self.assertEqual(least, [-5, 100, -128])
-            self.assertEqual(sparse, [1, 1, 30, 0])
+            self.assertEqual(sparse, [1, 2, 30, 0])
             self.assertEqual(mean, [3 * rank + i + 0.5 for i in range(3)])
             self.assertEqual(at_root, [[0, 1, 2], [0, 1.5, 3]][rank])
             self.assertEqual(parts, [2 * rank - 2, 2 * rank - 1])
@@ -281,7 +282,7 @@ class Collectives(unittest.TestCase):
 
     def test_bad_input_raises_here(self):
         for rank, (given,) in enumerate(on_ranks(refused, 2)):
-            for error, says in zip(given, ("only be summed", "BAND with float32", "SUM with int16", "PRODUCT on complex", "got 5", "gives 7 elements", "gives 5 elements", "Double and Float", "Split sizes",
+            for error, says in zip(given, ("only be summed", "BAND with float32", "SUM with int16", "PRODUCT on complex", "got 5", "gives 7 elements", "gives 5 elements", "Double and Float", "has 3 elements, and its input 2", "Split sizes",
                                            "2 ranks, got 5", "2 ranks, got 5", "to itself", "at least 0, got -2")):
                 self.assertNotIn("no exception", error)
                 self.assertIn(says, error)

@@ -200,11 +200,10 @@ def many_groups(rank):
     x = torch.ones(3)
     for _ in range(20):
         group = dist.new_group([0, 1])
-        dist.all_reduce(x, group=group, async_op=True).wait()
-        x.fill_(1)
-        dist.destroy_process_group(group)
+        dist.all_reduce(x, group=group, async_op=True)
+        dist.destroy_process_group(group)  # which waits
     dist.barrier()
-    return threads() - before, dist.distributed_c10d._get_default_store().num_keys()
+    return threads() - before, dist.distributed_c10d._get_default_store().num_keys(), x[0].item()
 
 
 def odd_messages(rank):
@@ -271,6 +270,15 @@ def futures(rank):
     early = failing[0].get_future()
     errors = [error_of(early.wait), error_of(failing[1].wait), error_of(failing[1].get_future().wait)]
     return called, work.is_completed(), x.tolist(), values, errors
+
+
+def behind(rank):
+    """A call that begins while one of another thread goes on, and that nobody waits for by itself."""
+    time.sleep(0.2 * rank)
+    with ThreadPoolExecutor() as pool:
+        pool.submit(dist.all_reduce, torch.ones(1))
+        time.sleep(0.1)
+        return dist.all_reduce(torch.ones(1), async_op=True).get_future().wait()[0].item()
 
 
 @alone
@@ -366,8 +374,8 @@ class Faults(unittest.TestCase):
 
     def test_groups_leave_nothing_behind(self):
         given = on_ranks(many_groups)
-        self.assertEqual([threads for ((threads, _),) in given], [0, 0])
-        keys = {keys for ((_, keys),) in given}
+        self.assertEqual([(threads, x) for ((threads, _, x),) in given], [(0, 2**20)] * 2)
+        keys = {keys for ((_, keys, _),) in given}
         self.assertLess(max(keys), 40)  # PyTorch's own
 
     def test_messages(self):
@@ -384,6 +392,7 @@ class Faults(unittest.TestCase):
             self.assertEqual(given, [[6.0], True, [2.0] * 3, [2.0]])
             for error in errors:
                 self.assertIn("mismatched collectives", error)
+        self.assertEqual(on_ranks(behind), [[2.0]] * 2)
 
 
 if __name__ == "__main__":
