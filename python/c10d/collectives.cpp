@@ -33,6 +33,14 @@ void check_list(const char* what, const Tensors& list, int size, at::ScalarType 
                       tensor.scalar_type());
 }
 
+/// The outputs of one tensor's all_gather, of which that of this rank takes the input.
+void check_gathered(const Tensors& outs, const Tensor& in, int rank, int size) {
+  check_list("all_gather", outs, size, in.scalar_type());
+  const int64_t own = outs[static_cast<size_t>(rank)].numel();
+  TORCH_CHECK_VALUE(own == in.numel(), "adjoin: all_gather: this rank gives ", in.numel(), " elements and expects ",
+                    own, " of itself");
+}
+
 void check_total(const char* what, const Tensor& whole, const Tensor& part, int size) {
   TORCH_CHECK_VALUE(whole.scalar_type() == part.scalar_type(), "adjoin: ", what, " takes tensors of one type, got ",
                     whole.scalar_type(), " and ", part.scalar_type());
@@ -211,10 +219,7 @@ WorkPtr ProcessGroup::allgather(std::vector<Tensors>& outs, Tensors& ins, const 
   check_one("all_gather", ins.size());
   check_one("all_gather", outs.size());
   check_tensors(joined(ins, outs[0]));
-  check_list("all_gather", outs[0], getSize(), ins[0].scalar_type());
-  const int64_t own = outs[0][static_cast<size_t>(getRank())].numel();
-  TORCH_CHECK_VALUE(own == ins[0].numel(), "adjoin: all_gather: this rank gives ", ins[0].numel(),
-                    " elements and expects ", own, " of itself");
+  check_gathered(outs[0], ins[0], getRank(), getSize());
   return run(OpType::ALLGATHER, "adjoin:all_gather", ins, outs[0], options,
              [outs = outs[0], in = ins[0]](const Turn& turn) { all_gather(turn, outs, in); });
 }
@@ -237,14 +242,14 @@ WorkPtr ProcessGroup::allgather_coalesced(std::vector<Tensors>& outs, Tensors& i
     all.insert(all.end(), list.begin(), list.end());
   }
   check_tensors(all);
-  return run(OpType::ALLGATHER_COALESCED, "adjoin:all_gather", ins, outs.empty() ? Tensors() : outs[0], options,
-             [outs, ins](const Turn& turn) {
-               for (size_t i = 0; i < ins.size(); ++i) {
-                 Tensors of_one;
-                 for (const Tensors& list : outs) of_one.push_back(list[i]);
-                 all_gather(turn, of_one, ins[i]);
-               }
-             });
+  std::vector<Tensors> of_each(ins.size());
+  for (size_t i = 0; i < ins.size(); ++i) {
+    for (const Tensors& list : outs) of_each[i].push_back(list[i]);
+    check_gathered(of_each[i], ins[i], getRank(), getSize());
+  }
+  return run(OpType::ALLGATHER_COALESCED, "adjoin:all_gather", ins, outs[0], options, [of_each, ins](const Turn& turn) {
+    for (size_t i = 0; i < ins.size(); ++i) all_gather(turn, of_each[i], ins[i]);
+  });
 }
 
 WorkPtr ProcessGroup::allgather_into_tensor_coalesced(Tensors& outs, Tensors& ins,

@@ -108,6 +108,7 @@ void Hosts::Leaders::compare(const Call& call) {
   if (call.where.line() == 0) placed.where = python::find_caller().value_or(Where());
   const Told own{of_.world_ranks_[static_cast<size_t>(of_.rank_)], signature_of(call), describe(placed)};
   at::Tensor mine = bytes_at(&own, sizeof(own)).clone(), all = at::empty({size() * mine.numel()}, at::kByte);
+  network_.gloo().setTimeout(of_.part_->timeout());
   const auto work = network_.gloo()._allgather_base(all, mine);
   const auto meeting = std::make_shared<Meeting>();
   work->getFuture()->addCallback([meeting](c10::ivalue::Future&) {

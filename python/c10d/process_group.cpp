@@ -41,6 +41,14 @@ ProcessGroup::ProcessGroup(const c10::intrusive_ptr<c10d::Store>& store, int ran
   init();
 }
 
+ProcessGroup::~ProcessGroup() {
+  shutdown();
+  if (process_.is_here()) return;
+  // The child of a fork has neither the threads that these would wait for nor the memory that they would release.
+  static auto& kept = *new std::vector<std::shared_ptr<void>>;
+  kept.insert(kept.end(), {queue_, hosts_, member_, group_});
+}
+
 /// Makes the group in each host's memory and, where there are several hosts, what connects them.
 void ProcessGroup::meet(host::Meeting& meeting, const c10::intrusive_ptr<c10d::Store>& store, int world_size,
                         std::chrono::milliseconds timeout) {

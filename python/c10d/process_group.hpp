@@ -44,10 +44,13 @@ class ProcessGroup final : public c10d::Backend {
   /// Throws: DistBackendError where they share no memory, on all ranks the same
   ProcessGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, std::vector<int> world_ranks, int world_size,
                std::chrono::milliseconds timeout);
-  ~ProcessGroup() override { shutdown(); }
+  ~ProcessGroup() override;
 
   const std::string getBackendName() const override { return "adjoin"; }
-  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
+  /// A copy: torch gives it a part's timeout and hands it to split().
+  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override {
+    return c10::make_intrusive<Options>(*options_);
+  }
   c10::intrusive_ptr<Options> options() const { return options_; }
   void setTimeout(std::chrono::milliseconds timeout) override { options_->timeout = timeout; }
   void setSequenceNumberForGroup() override {}

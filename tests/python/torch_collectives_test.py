@@ -1,5 +1,6 @@
 import random
 import unittest
+import warnings
 
 import torch
 import torch.distributed as dist
@@ -41,8 +42,8 @@ def moves(rank):
             dist.broadcast(y, 1)
             listed = [torch.empty_like(x) for _ in range(size)]
             dist.all_gather(listed, x)
-            gathered = [torch.empty_like(x) for _ in range(size)] if rank == 0 else None
-            dist.gather(x, gathered, 0)
+            gathered = [torch.empty_like(x) for _ in range(size)] if rank == size - 1 else None
+            dist.gather(x, gathered, size - 1)
             scattered = torch.empty_like(x)
             dist.scatter(scattered, [x] * size if rank == 1 else None, 1)
             whole = x.new_empty((size * x.shape[0], *x.shape[1:]))
@@ -58,7 +59,7 @@ def uneven(rank):
     x = torch.arange(rank + 2.0) + 10 * rank
     listed = [torch.zeros(r + 2) for r in range(size)]
     dist.all_gather(listed, x)
-    sends, receives = [rank + to for to in range(size)], [of + rank for of in range(size)]
+    sends, receives = [rank + 2 * to for to in range(size)], [of + 2 * rank for of in range(size)]
     rows = torch.arange(3.0 * sum(sends)).view(-1, 3) + 100 * rank
     got = torch.zeros(sum(receives), 3)
     dist.all_to_all_single(got, rows, receives, sends)
@@ -124,15 +125,32 @@ def only_here(rank):
     dist.all_reduce(y, dist.ReduceOp.AVG)
     z = torch.tensor([complex(rank, 1), complex(2, -rank)])
     dist.all_reduce(z, dist.ReduceOp.AVG)
+    means = torch.zeros(3), torch.arange(3.0) * (rank + 1)
+    dist.reduce_scatter_single(means[0], torch.arange(3.0 * size) + rank, dist.ReduceOp.AVG)
+    dist.reduce(means[1], 1, dist.ReduceOp.AVG)
     least = torch.tensor([-5 + 3 * rank, 100, -128], dtype=torch.int8)
     dist.all_reduce(least, dist.ReduceOp.MIN)
     parts = torch.zeros(2, dtype=torch.int8)
     dist.reduce_scatter_single(parts, torch.arange(2 * size, dtype=torch.int8) - 3 + rank, dist.ReduceOp.MAX)
-    s = torch.sparse_coo_tensor([[rank, 2]], [1.0, 10.0 * (rank + 1)], (4,), check_invariants=True)
+    listed = torch.zeros(2, dtype=torch.int8)
+    dist.reduce_scatter(listed, list((torch.arange(2 * size, dtype=torch.int8) - 3 + rank).view(size, 2)), dist.ReduceOp.MIN)
+    s = torch.sparse_coo_tensor([[rank, 2]], [rank + 1.0, 10.0 * (rank + 1)], (4,), check_invariants=True)
     dist.all_reduce(s)
     turned = torch.arange(2.0 * size) + 10 * rank
     dist.all_to_all_single(turned, turned)
-    return [t.tolist() for t in (x.view(torch.uint8), y, z, least, parts, s.to_dense(), turned)]
+    return [t.tolist() for t in (x.view(torch.uint8), y, z, means[0], means[1], least, parts, listed, s.to_dense(), turned)]
+
+
+def coalesced(rank):
+    size, own = dist.get_world_size(), [torch.full((2,), rank + 1.0), torch.arange(3.0) + rank]
+    sums, lists = [t.clone() for t in own], [[torch.zeros_like(t) for t in own] for _ in range(size)]
+    dist.group.WORLD.allreduce_coalesced(sums).wait()
+    with warnings.catch_warnings(action="ignore"):
+        dist.all_gather_coalesced(lists, own)
+    wholes, parts = [t.new_zeros(size * len(t)) for t in own], [torch.zeros_like(t) for t in own]
+    dist.group.WORLD.allgather_into_tensor_coalesced(wholes, own).wait()
+    dist.group.WORLD.reduce_scatter_tensor_coalesced(parts, wholes).wait()
+    return [[t.tolist() for t in given] for given in (sums, *lists, wholes, parts)]
 
 
 def refused(rank):
@@ -143,9 +161,14 @@ def refused(rank):
         lambda: dist.all_reduce(torch.ones(2, dtype=torch.complex64), dist.ReduceOp.PRODUCT),
         lambda: dist.all_gather_single(torch.ones(5), torch.ones(2)),
         lambda: dist.all_gather([torch.ones(2), torch.ones(3)], torch.ones(7)),
+        lambda: dist.group.WORLD.allgather_coalesced([[torch.ones(3)]] * 2, [torch.ones(5)]),
+        lambda: dist.group.WORLD.allgather_coalesced([[torch.ones(3)]] * 2, [torch.ones(3).double()]),
+        lambda: dist.reduce_scatter(torch.ones(3), [torch.ones(2)] * 2),
         lambda: dist.all_to_all_single(torch.ones(2), torch.ones(2), [1, 2], [1, 1]),
         lambda: dist.all_to_all_single(torch.ones(4), torch.ones(4), [5, -1], [5, -1]),
+        lambda: dist.group.WORLD.broadcast(torch.ones(2), 5),
         lambda: dist.group.WORLD.send([torch.ones(2)], 5, 0),
+        lambda: dist.group.WORLD.send([torch.ones(2)], rank, 0),
         lambda: dist.group.WORLD.send([torch.ones(2)], 1 - rank, -2),
     )]
 
@@ -196,11 +219,11 @@ def random_program(rank, seed):
             out = torch.zeros(n, dtype=torch.float64)
             work = dist.reduce_scatter(out, list(numbers((count, n), torch.float64, step + rank)), group=group, async_op=is_async)
         elif rank == root:
-            work = dist.isend(x.contiguous(), peer, tag=step)
+            work = dist.isend(x.contiguous(), peer, group, step)
             out = None
         elif rank == peer:
             out = torch.zeros(x.numel(), dtype=torch.float64)
-            work = dist.irecv(out, root, tag=step)
+            work = dist.irecv(out, root, group, step)
         if work:
             begun.append(work)
         given.append(out)
@@ -231,7 +254,7 @@ class Collectives(unittest.TestCase):
             self.assertEqual(listed, [(torch.arange(r + 2.0) + 10 * r).tolist() for r in range(size)])
             blocks = []
             for of in range(size):
-                sends = [of + to for to in range(size)]
+                sends = [of + 2 * to for to in range(size)]
                 rows = torch.arange(3.0 * sum(sends)).view(-1, 3) + 100 * of
                 blocks.append(rows[sum(sends[:rank]):sum(sends[: rank + 1])])
             self.assertEqual(got, torch.cat(blocks).tolist())
@@ -242,20 +265,30 @@ class Collectives(unittest.TestCase):
         self.compare(odd_memory)
 
     def test_what_gloo_lacks(self):
-        for rank, (given,) in enumerate(on_ranks(only_here, 2)):
-            x, y, z, least, parts, sparse, turned = given
+        for rank, (given,) in enumerate(on_ranks(only_here)):
+            x, y, z, mean, at_root, least, parts, listed, sparse, turned = given
             self.assertEqual(x, [1, 1, 0, 1])
             self.assertEqual(y, [1.5, 2.0])
             self.assertEqual(z, [complex(0.5, 1), complex(2, -0.5)])
             self.assertEqual(least, [-5, 100, -128])
-            self.assertEqual(sparse, [1, 1, 30, 0])
+            self.assertEqual(sparse, [1, 2, 30, 0])
             self.assertEqual(turned, [2 * rank, 2 * rank + 1, 10 + 2 * rank, 11 + 2 * rank])
-        self.assertEqual(parts, [0, 1])
+            self.assertEqual(mean, [3 * rank + i + 0.5 for i in range(3)])
+            self.assertEqual(at_root, [[0, 1, 2], [0, 1.5, 3]][rank])
+            self.assertEqual(parts, [2 * rank - 2, 2 * rank - 1])
+            self.assertEqual(listed, [2 * rank - 3, 2 * rank - 2])
+
+    def test_several_tensors_at_once(self):
+        for rank, (given,) in enumerate(on_ranks(coalesced)):
+            wholes = [[1, 1, 2, 2], [0, 1, 2, 1, 2, 3]]
+            self.assertEqual(given, [[[3, 3], [1, 3, 5]], [[1, 1], [0, 1, 2]], [[2, 2], [1, 2, 3]], wholes,
+                                     [[2 * x for x in whole][rank * len(whole) // 2 :][: len(whole) // 2] for whole in wholes]])
 
     def test_bad_input_raises_here(self):
         for rank, (given,) in enumerate(on_ranks(refused, 2)):
-            for error, says in zip(given, ("only be summed", "BAND with float32", "SUM with int16", "PRODUCT on complex", "got 5", "gives 7 elements", "Split sizes", "at least 0, got -1",
-                                           "2 ranks, got 5", "at least 0, got -2")):
+            for error, says in zip(given, ("only be summed", "BAND with float32", "SUM with int16", "PRODUCT on complex", "got 5", "gives 7 elements", "gives 5 elements", "Double and Float", "has 3 elements, and its input 2", "Split sizes",
+                                           "at least 0, got -1",
+                                           "2 ranks, got 5", "2 ranks, got 5", "to itself", "at least 0, got -2")):
                 self.assertNotIn("no exception", error)
                 self.assertIn(says, error)
 

@@ -4,12 +4,14 @@ import signal
 import threading
 import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
 import numpy
 import torch
 import torch.distributed as dist
+from adjoin import _c10d
 from ranks import SCALE, alone, error_of, on_ranks
 
 
@@ -46,10 +48,17 @@ def other_messages(rank):
     return error_of(lambda: dist.send(torch.ones(3), 1) if rank == 0 else dist.recv(torch.ones(4), 0))
 
 
-def deadlock(rank):
+def deadlock(rank, is_async):
     other = dist.new_group([0, 1])
-    dist.barrier(other)
-    return timed_error(lambda: dist.barrier(other if rank == 0 else None))
+
+    def call(group):
+        work = dist.barrier(group, async_op=is_async)
+        if is_async:
+            time.sleep(0.2)  # so that the queue's thread carries it out
+            work.wait()
+
+    call(other)
+    return error_of(lambda: call(other if rank == 0 else None))
 
 
 def deadlock_of_any(rank):
@@ -67,11 +76,14 @@ def deadlock_of_any(rank):
 
 def goes_on(rank):
     """A group ends, and the others go on."""
-    pair = dist.new_group([0, 1])
-    given = error_of(lambda: dist.all_reduce(torch.ones(2 + rank), group=pair)) if rank < 2 else ""
+    pair = dist.new_group([1, 2])
+    given = error_of(lambda: dist.all_reduce(torch.ones(2 + rank), group=pair)) if rank > 0 else ""
     x = torch.ones(1)
     dist.all_reduce(x)
-    return given, x.item()
+    part = dist.new_group([1, 2])
+    if rank > 0:
+        part = part.split_group([1, 0], timedelta(seconds=20), None, "part", "a part")
+    return given, x.item(), error_of(lambda: part.allreduce([torch.ones(2 + rank)]).wait()) if rank > 0 else given
 
 
 def killed(rank, elements, seconds):
@@ -109,6 +121,16 @@ def killed_while_a_group_is_made(rank):
     return timed_error(lambda: dist.new_group([0, 1]))
 
 
+def killed_while_the_first_group_is_made(rank):
+    """Rank 1 says who it is, as the first step of a meeting, and goes no further."""
+    store = dist.PrefixStore("first", dist.distributed_c10d._get_default_store())
+    if rank == 1:
+        of_other = store.get("adjoin/1/0")
+        store.set("adjoin/1/1", os.getpid().to_bytes(8, "little") + of_other[8:])
+        os.kill(os.getpid(), signal.SIGKILL)
+    return error_of(lambda: _c10d.make_group(store, 0, [0, 1], 2, timedelta(seconds=20)) and None)
+
+
 def returned(rank):
     if rank == 1:
         return ""
@@ -134,6 +156,24 @@ def timeouts(rank):
     pair = dist.group.WORLD
     pair.set_timeout(timedelta(seconds=0.3))
     return [*given, timed_error(lambda: pair.recv([torch.ones(1)], 1, 0).wait())]
+
+
+def timeouts_of_calls(rank):
+    """Each call's own timeout, and each group's."""
+    short, soon = timedelta(seconds=0.2), dict(timeout=timedelta(seconds=1))
+    groups = [dist.new_group([0, 1], **options) for options in ({}, {}, soon, soon)]
+    split = dist.group.WORLD.split_group([0, 1], soon["timeout"], None, "split", "a split group")
+    of_whole = dist.group.WORLD._get_backend(torch.device("cpu")).options._timeout
+    store = dist.distributed_c10d._get_default_store()
+    if rank == 1:
+        return store.wait(["over"])
+    calls = (lambda: groups[0].monitored_barrier(short), lambda: dist.irecv(torch.ones(1), 1, groups[1]).wait(short),
+             lambda: dist.all_reduce(torch.ones(1), group=groups[2]), lambda: dist.recv(torch.ones(1), 1, groups[3]),
+             lambda: dist.new_group([0, 1], **soon), lambda: split.recv([torch.ones(1)], 1, 0).wait())
+    with ThreadPoolExecutor(len(calls)) as pool:
+        given = list(pool.map(error_of, calls))
+    store.set("over", "")
+    return given, of_whole.total_seconds()
 
 
 def again(rank, folder):
@@ -162,11 +202,10 @@ def many_groups(rank):
     x = torch.ones(3)
     for _ in range(20):
         group = dist.new_group([0, 1])
-        dist.all_reduce(x, group=group, async_op=True).wait()
-        x.fill_(1)
-        dist.destroy_process_group(group)
+        dist.all_reduce(x, group=group, async_op=True)
+        dist.destroy_process_group(group)  # which waits
     dist.barrier()
-    return threads() - before, dist.distributed_c10d._get_default_store().num_keys()
+    return threads() - before, dist.distributed_c10d._get_default_store().num_keys(), x[0].item()
 
 
 def odd_messages(rank):
@@ -221,6 +260,19 @@ def listeners(rank):
     return x.item()
 
 
+def asked(rank):
+    """A receive that is asked for its end and never waited for, into a view, from any rank."""
+    if rank == 1:
+        return dist.send(torch.ones(3), 0), dist.send(torch.ones(3), 0, tag=1)
+    x = torch.zeros(3, 2)[:, 0]
+    work = dist.irecv(x)
+    while not work.is_completed():
+        time.sleep(0.001)
+    later = dist.irecv(torch.zeros(3), 1, tag=1)
+    later.wait()
+    return x.tolist(), work._source_rank(), later._source_rank()
+
+
 def futures(rank):
     x, called = torch.ones(3), []
     work = dist.all_reduce(x, async_op=True)
@@ -228,7 +280,22 @@ def futures(rank):
     then.wait()
     y = torch.ones(1)
     dist.all_reduce(x, async_op=True).get_future().then(lambda future: (dist.all_reduce(y), dist.all_reduce(y))).wait()
-    return called, work.is_completed(), x.tolist(), y.item()
+    late = dist.all_reduce(torch.ones(1), async_op=True)
+    late.wait()
+    values = [t.item() for t in late.get_future().wait()]
+    failing = [dist.all_reduce(torch.ones(1 + rank), group=group, async_op=True) for group in (dist.new_group([0, 1]), dist.new_group([0, 1]))]
+    early = failing[0].get_future()
+    errors = [error_of(early.wait), error_of(failing[1].wait), error_of(failing[1].get_future().wait)]
+    return called, work.is_completed(), x.tolist(), values, y.item(), errors
+
+
+def behind(rank):
+    """A call that begins while one of another thread goes on, and that nobody waits for by itself."""
+    time.sleep(0.2 * rank)
+    with ThreadPoolExecutor() as pool:
+        pool.submit(dist.all_reduce, torch.ones(1))
+        time.sleep(0.1)
+        return dist.all_reduce(torch.ones(1), async_op=True).get_future().wait()[0].item()
 
 
 @alone
@@ -248,22 +315,24 @@ class Faults(unittest.TestCase):
             self.assertEqual(later, first)
 
     def test_sizes_and_types_that_differ(self):
+        line = self.line("other_sizes", "dist.all_reduce")
         for is_async in (False, True):
             for (given,) in on_ranks(other_sizes, arguments=(is_async,)):
                 for rank in range(2):
-                    self.assertRegex(given, rf"rank {rank}: all_reduce #1 \(sum, float32 x {4 + rank}\) at torch_faults_test.py:\d+")
+                    self.assertRegex(given, rf"rank {rank}: all_reduce #1 \(sum, float32 x {4 + rank}\) at torch_faults_test.py:{line}\b")
         for (given,) in on_ranks(other_types):
             self.assertIn("rank 0: broadcast #1 (int16, root 0, uint8 x 8)", given)
             self.assertIn("rank 1: broadcast #1 (root 0, float16 x 4)", given)
         for (given,) in on_ranks(other_messages):
-            self.assertIn("float32 x 3 by send", given)
+            self.assertIn("float32 x 3 by send #1", given)
             self.assertIn("float32 x 4 by recv", given)
 
     def test_deadlock_over_two_groups(self):
-        for ((given, seconds),) in on_ranks(deadlock):
-            self.assertIn("deadlock: these calls can never end", given)
-            self.assertRegex(given, r"rank 0: barrier #2 at torch_faults_test.py:\d+, waits for rank 1")
-            self.assertRegex(given, r"rank 1: barrier #1 at torch_faults_test.py:\d+, waits for rank 0")
+        for is_async in (False, True):
+            for (given,) in on_ranks(deadlock, arguments=(is_async,)):
+                self.assertIn("deadlock: these calls can never end", given)
+                self.assertRegex(given, r"rank 0: barrier #2 at torch_faults_test.py:\d+, waits for rank 1")
+                self.assertRegex(given, r"rank 1: barrier #1 at torch_faults_test.py:\d+, waits for rank 0")
 
     def test_deadlock_of_receives_from_any_rank(self):
         for ((given,),) in on_ranks(deadlock_of_any, 3):
@@ -271,9 +340,10 @@ class Faults(unittest.TestCase):
             self.assertRegex(given, r"rank 1: recv .* at torch_faults_test.py:\d+, waits for any of ranks 0, 2")
 
     def test_other_groups_go_on(self):
-        for rank, ((error, value),) in enumerate(on_ranks(goes_on, 3)):
+        for rank, ((error, value, of_part),) in enumerate(on_ranks(goes_on, 3)):
             self.assertEqual(value, 3)
-            self.assertEqual("on group {0, 1}" in error, rank < 2, error)
+            for text in (error, of_part):
+                self.assertEqual("on group {1, 2}" in text and "rank 2: all_reduce #1 (sum, float32 x 4)" in text, rank > 0, text)
 
     def test_killed_peers_are_named(self):
         draw = random.Random(0)
@@ -287,6 +357,8 @@ class Faults(unittest.TestCase):
         ((given, seconds),), _ = on_ranks(killed_while_a_group_is_made, lost=(1,))
         self.assertRegex(given, r"rank 1 \(process \d+\) has died")
         self.assertLess(seconds, 5)
+        (given,), _ = on_ranks(killed_while_the_first_group_is_made, backends=("gloo",), lost=(1,))
+        self.assertRegex(given, r"rank 1 \(process \d+\) has died while a group was made")
 
     def test_a_peer_that_returned_has_not_died(self):
         (given,), _ = on_ranks(returned)
@@ -303,6 +375,10 @@ class Faults(unittest.TestCase):
         for error, seconds in given:
             self.assertIn(" Timed out ", error)
             self.assertLess(seconds, 1.4)
+        ((given, of_whole),), _ = on_ranks(timeouts_of_calls, timeout=20)
+        self.assertEqual(of_whole, 20)  # also where a part of it has less
+        for error, seconds in zip(given, (0.2, 0.2, 1, 1, 1, 1), strict=True):
+            self.assertIn(f"Timed out after {seconds} s", error)
 
     def test_destroyed_and_made_again(self):
         import tempfile
@@ -315,8 +391,8 @@ class Faults(unittest.TestCase):
 
     def test_groups_leave_nothing_behind(self):
         given = on_ranks(many_groups)
-        self.assertEqual([threads for ((threads, _),) in given], [0, 0])
-        keys = {keys for ((_, keys),) in given}
+        self.assertEqual([(threads, x) for ((threads, _, x),) in given], [(0, 2**20)] * 2)
+        keys = {keys for ((_, keys, _),) in given}
         self.assertLess(max(keys), 40)  # PyTorch's own
 
     def test_messages(self):
@@ -329,10 +405,14 @@ class Faults(unittest.TestCase):
 
     def test_messages_of_odd_memory(self):
         self.assertEqual(on_ranks(odd_messages), [[True]] * 2)
+        self.assertEqual(on_ranks(asked), [[([1.0] * 3, 1, 1)], [(None, None)]])
 
     def test_futures(self):
-        for (given,) in on_ranks(futures):
-            self.assertEqual(given, ([6.0], True, [4.0] * 3, 4.0))
+        for ((*given, errors),) in on_ranks(futures):
+            self.assertEqual(given, [[6.0], True, [4.0] * 3, [2.0], 4.0])
+            for error in errors:
+                self.assertIn("mismatched collectives", error)
+        self.assertEqual(on_ranks(behind), [[2.0]] * 2)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """Only what is communicated is shared, so forked processes have the rest as they would without the backend."""
 
+import gc
 import os
+import signal
 import unittest
 
 import torch
@@ -52,6 +54,21 @@ def forks(rank):
     return are_shared, given, [t.unique().tolist() for t in (weights, own)], _c10d.is_shared(own)
 
 
+def destroys(rank):
+    """A child destroys the groups that it has copies of, and this process goes on with its own."""
+    for group in (None, dist.new_group([0, 1])):
+        dist.all_reduce(torch.ones(1), group=group, async_op=True).wait()
+
+    def seen():
+        signal.alarm(20)
+        dist.destroy_process_group()
+        return gc.collect() >= 0
+
+    given = of_child(seen)()
+    dist.barrier()
+    return given
+
+
 def parts(rank):
     """Parts of a tensor, whose rest another thread may write: right, though not shared in place."""
     x = torch.zeros(1 << 20)
@@ -89,6 +106,9 @@ class Fork(unittest.TestCase):
             self.assertEqual(child, [2.0 * (1 << 20) + 5, 3.0 * (1 << 22), 20.0, 3.0 * (1 << 22), *[6.0 * (1 << 18)] * 3])
             self.assertEqual(values, [[200.0], [200.0]])
             self.assertTrue(own_is_shared)
+
+    def test_a_fork_destroys_its_groups(self):
+        self.assertEqual(on_ranks(destroys), [["True"]] * 2)
 
     def test_parts_of_a_tensor(self):
         for rank, ((both, from_numpy),) in enumerate(on_ranks(parts)):

@@ -3,11 +3,13 @@
 import os
 import time
 import unittest
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 from ranks import SCALE, alone, error_of, on_ranks
-from torch_collectives_test import moves, numbers, random_program, reductions, uneven
+from torch_collectives_test import moves, numbers, only_here, random_program, reductions, uneven
+from torch_faults_test import timed_error
 
 
 def on_hosts(work, ranks, of_a_host, lost=(), arguments=()):
@@ -17,7 +19,7 @@ def on_hosts(work, ranks, of_a_host, lost=(), arguments=()):
 
 
 def collectives(rank):
-    return [work(rank) for work in (reductions, moves, uneven)]
+    return [work(rank) for work in (reductions, moves, uneven, only_here)]
 
 
 def bytes_over_loopback():
@@ -60,25 +62,54 @@ def layers(rank):
 
 
 def messages(rank):
-    x = torch.zeros(5)
+    x, y = torch.zeros(5), torch.zeros(1)
     if rank == 0:
-        return sorted((dist.recv(x), x[0].item()) for _ in range(3))
-    dist.send(torch.full((5,), float(rank)), 0)
+        later = dist.irecv(y, 3, tag=2)
+        given = sorted((dist.recv(x), x[4].item()) for _ in range(3))
+        later.wait()
+        return given, y.item(), error_of(lambda: dist.recv(torch.zeros(5, 2)[:, 0], 3))
+    dist.send(torch.arange(10.0).view(5, 2)[:, 0] + rank, 0)
+    if rank == 3:
+        dist.send(torch.full((1,), 7.0), 0, tag=2)
     return None
+
+
+def patient(rank):
+    """A group that is given more time than it was made with."""
+    group = dist.new_group([0, 1], timeout=timedelta(seconds=1.5))
+    group.set_timeout(timedelta(seconds=60))
+    time.sleep(2 * rank)
+    x = torch.ones(1)
+    return error_of(lambda: dist.all_reduce(x, group=group)), x.item()
 
 
 def differ(rank, where):
     pair = dist.new_group([0, 3])
     dist.barrier()
     begin = time.monotonic()
-    first = error_of(lambda: dist.all_reduce(torch.ones(5 if rank == where else 4)))
+    first = error_of(lambda: dist.all_reduce(torch.ones(5 if rank in where else 4)))
     seconds = time.monotonic() - begin
-    later = error_of(lambda: dist.barrier())
+    later = [error_of(call) for call in (dist.barrier, lambda: dist.isend(torch.ones(1), 3 - rank))]
     x = torch.ones(2)
     if rank in (0, 3):
         dist.all_reduce(x, group=pair)
-    time.sleep(0.3)  # so that the words of those that leave are not taken for the reason
+    stay(rank)
     return first, later, seconds, x[0].item()
+
+
+def stay(rank):
+    """Until all ranks are here: what one that leaves closes would end the others' waiting."""
+    store = dist.distributed_c10d._get_default_store()
+    store.set(f"over {rank}", "")
+    store.wait([f"over {r}" for r in range(dist.get_world_size())])
+
+
+def other_counts(rank):
+    """Rank 0 sends more than rank 3 expects, which only that one can see."""
+    sends = [1, 1, 1, 2 if rank == 0 else 1]
+    given = timed_error(lambda: dist.all_to_all_single(torch.zeros(4), torch.ones(sum(sends)), [1] * 4, sends))
+    stay(rank)
+    return given
 
 
 def killed(rank, who):
@@ -115,17 +146,25 @@ class Hosts(unittest.TestCase):
         expected, given = on_ranks(layers, 4), on_hosts(layers, 4, 2)
         for rank in range(4):
             torch.testing.assert_close(given[rank], expected[rank][0], rtol=1e-12, atol=1e-12)
-        self.assertEqual(on_hosts(messages, 4, 2)[0], [(r, float(r)) for r in (1, 2, 3)])
+        received, later, of_view = on_hosts(messages, 4, 2)[0]
+        self.assertEqual((received, later), ([(r, r + 8.0) for r in (1, 2, 3)], 7))
+        self.assertIn("must be contiguous", of_view)
+
+    def test_more_time(self):
+        self.assertEqual(on_hosts(patient, 2, 1), [("no exception", 2)] * 2)
 
     def test_calls_that_differ(self):
-        for where in (1, 2):  # within a host, and from the other host's
+        for where in ((1,), (2,), (2, 3)):  # within either host, and from the other host's
             for rank, (first, later, seconds, x) in enumerate(on_hosts(differ, 4, 2, arguments=(where,))):
                 self.assertIn("mismatched collectives", first)
                 self.assertIn("float32 x 5", first)
                 self.assertIn("float32 x 4", first)
-                self.assertEqual(later, first)
+                self.assertEqual(later, [first] * 2)
                 self.assertLess(seconds, 5)
                 self.assertEqual(x, 2 if rank in (0, 3) else 1)
+        for error, seconds in on_hosts(other_counts, 4, 2):
+            self.assertIn("rank 0: sends 2 elements to rank 3", error)
+            self.assertLess(seconds, 5)
 
     def test_killed_peers(self):
         for who in (0, 1):
