@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "python/c10d/run.hpp"
 
@@ -62,6 +63,21 @@ Tensors joined(const Tensors& a, const Tensors& b) {
   Tensors all = a;
   all.insert(all.end(), b.begin(), b.end());
   return all;
+}
+
+/// The root's list for a gather or a scatter of one tensor a rank; empty on the others.
+Tensors list_of_root(const char* what, const std::vector<Tensors>& lists, const Tensors& ones, int64_t root, int rank,
+                     int size) {
+  check_one(what, ones.size());
+  check_root(root, size);
+  TORCH_CHECK_VALUE(lists.size() == (rank == root ? 1 : 0), "adjoin: ", what, " takes a list on the root alone");
+  const Tensors list = rank == root ? lists[0] : Tensors();
+  check_tensors(joined(ones, list));
+  if (rank == root) check_list(what, list, size, ones[0].scalar_type());
+  for (const Tensor& tensor : list)
+    TORCH_CHECK_VALUE(tensor.numel() == ones[0].numel(), "adjoin: ", what, " takes a list of tensors of ",
+                      ones[0].numel(), " elements, got one of ", tensor.numel());
+  return list;
 }
 
 /// The tensors of a list one after another, as one buffer.
@@ -130,6 +146,23 @@ void reduce_scatter(const Turn& turn, const Tensor& out, const Tensor& in, const
   call.reduction = reduction_of(op, in.scalar_type());
   turn.backend.run_collective(call);
   to.give_back();
+}
+
+/// A gather or a scatter of `one` tensor a rank, between it and the root's list.
+void move_list(const Turn& turn, Collective collective, const Tensor& one, const Tensors& list, int64_t root) {
+  const bool gathers = collective == Collective::gather;
+  const Operand own = gathers ? Operand::in(one) : Operand::out(one);
+  std::optional<Flat> all;
+  if (!list.empty()) all.emplace(list, /*with_elements=*/!gathers);
+  const Buffer listed = all ? buffer_of(all->whole) : Buffer{nullptr, 0, own.buffer().type};
+  Call call =
+      turn.call(collective, gathers ? own.buffer() : listed, gathers ? listed : own.buffer(), one.scalar_type());
+  const Counts counts(static_cast<size_t>(turn.backend.size()), own.buffer().count);
+  call.counts = counts;
+  call.root = static_cast<int>(root);
+  turn.backend.run_collective(call);
+  if (!gathers) return own.give_back();
+  if (all) all->give_to(list);
 }
 
 /// Sums sparse tensors: each rank gathers the indices and the values of all.
@@ -264,56 +297,19 @@ WorkPtr ProcessGroup::allgather_into_tensor_coalesced(Tensors& outs, Tensors& in
 }
 
 WorkPtr ProcessGroup::gather(std::vector<Tensors>& outs, Tensors& ins, const c10d::GatherOptions& options) {
-  check_one("gather", ins.size());
-  check_root(options.rootRank, getSize());
-  const bool is_root = options.rootRank == getRank();
-  TORCH_CHECK_VALUE(outs.size() == (is_root ? 1 : 0), "adjoin: gather takes a list of outputs on the root alone");
-  const Tensors own = is_root ? outs[0] : Tensors();
-  check_tensors(joined(ins, own));
-  if (is_root) check_list("gather", own, getSize(), ins[0].scalar_type());
-  for (const Tensor& out : own)
-    TORCH_CHECK_VALUE(out.numel() == ins[0].numel(), "adjoin: gather takes outputs of the input's ", ins[0].numel(),
-                      " elements, got one of ", out.numel());
-  return run(
-      OpType::GATHER, "adjoin:gather", ins, own, options,
-      [own, in = ins[0], root = options.rootRank](const Turn& turn) {
-        const Operand from = Operand::in(in);
-        const Counts counts(static_cast<size_t>(turn.backend.size()), from.buffer().count);
-        Call call = turn.call(Collective::gather, from.buffer(), {nullptr, 0, from.buffer().type}, in.scalar_type());
-        call.counts = counts;
-        call.root = static_cast<int>(root);
-        if (own.empty()) return turn.backend.run_collective(call);
-        const Flat to(own, /*with_elements=*/false);
-        call.out = buffer_of(to.whole);
-        turn.backend.run_collective(call);
-        to.give_to(own);
-      });
+  const Tensors list = list_of_root("gather", outs, ins, options.rootRank, getRank(), getSize());
+  return run(OpType::GATHER, "adjoin:gather", ins, list, options,
+             [list, in = ins[0], root = options.rootRank](const Turn& turn) {
+               move_list(turn, Collective::gather, in, list, root);
+             });
 }
 
 WorkPtr ProcessGroup::scatter(Tensors& outs, std::vector<Tensors>& ins, const c10d::ScatterOptions& options) {
-  check_one("scatter", outs.size());
-  check_root(options.rootRank, getSize());
-  const bool is_root = options.rootRank == getRank();
-  TORCH_CHECK_VALUE(ins.size() == (is_root ? 1 : 0), "adjoin: scatter takes a list of inputs on the root alone");
-  const Tensors own = is_root ? ins[0] : Tensors();
-  check_tensors(joined(outs, own));
-  if (is_root) check_list("scatter", own, getSize(), outs[0].scalar_type());
-  for (const Tensor& in : own)
-    TORCH_CHECK_VALUE(in.numel() == outs[0].numel(), "adjoin: scatter takes inputs of the output's ", outs[0].numel(),
-                      " elements, got one of ", in.numel());
-  return run(
-      OpType::SCATTER, "adjoin:scatter", own, outs, options,
-      [own, out = outs[0], root = options.rootRank](const Turn& turn) {
-        const Operand to = Operand::out(out);
-        const Counts counts(static_cast<size_t>(turn.backend.size()), to.buffer().count);
-        Call call = turn.call(Collective::scatter, {nullptr, 0, to.buffer().type}, to.buffer(), out.scalar_type());
-        call.counts = counts;
-        call.root = static_cast<int>(root);
-        const Tensor from = own.empty() ? Tensor() : Flat(own, /*with_elements=*/true).whole;
-        if (from.defined()) call.in = buffer_of(from);
-        turn.backend.run_collective(call);
-        to.give_back();
-      });
+  const Tensors list = list_of_root("scatter", ins, outs, options.rootRank, getRank(), getSize());
+  return run(OpType::SCATTER, "adjoin:scatter", list, outs, options,
+             [list, out = outs[0], root = options.rootRank](const Turn& turn) {
+               move_list(turn, Collective::scatter, out, list, root);
+             });
 }
 
 WorkPtr ProcessGroup::reduce_scatter(Tensors& outs, std::vector<Tensors>& ins,

@@ -81,9 +81,8 @@ class Hosts::Leaders final : public Backend {
   int size() const override { return network_.gloo().getSize(); }
   void exchange(std::span<const Message> messages, const Call&) override { network_.wait(network_.post(messages)); }
   std::shared_ptr<Backend> subset(std::span<const int>, const Call&) override { return nullptr; }
-  void abort(std::string_view) noexcept override {}
+  void abort(std::string_view) noexcept override { network_.close(); }
 
-  const Network& network() const { return network_; }
   /// Waits until all have come to a call.
   /// Throws: CommunicationError where their calls differ
   void compare(const Call& call);
@@ -226,7 +225,7 @@ void Hosts::end(const std::string& reason) noexcept {
   }
   part_->world().end(first);
   all_.close();
-  if (leaders_) leaders_->network().close();
+  if (leaders_) leaders_->abort(first);
 }
 
 }  // namespace adjoin::c10d_backend
