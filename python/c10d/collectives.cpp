@@ -1,6 +1,7 @@
 // The collectives of ProcessGroup: how those of c10d become adjoin's.
 
 #include <ATen/ATen.h>
+#include <ATen/MemoryOverlap.h>
 
 #include <algorithm>
 #include <numeric>
@@ -365,7 +366,8 @@ WorkPtr ProcessGroup::alltoall_base(Tensor& out, Tensor& in, Counts& out_splits,
                     out.scalar_type(), " and ", in.scalar_type());
   check_splits(in_splits, in, getSize());
   check_splits(out_splits, out, getSize());
-  const Tensor given = out.is_alias_of(in) ? in.clone() : in;  // peers read it while this rank writes `out`
+  // Peers read it while this rank writes `out`.
+  const Tensor given = at::get_overlap_status(out, in) == at::MemOverlapStatus::No ? in : in.clone();
   return run(OpType::ALLTOALL_BASE, "adjoin:all_to_all", {given}, {out}, options,
              [out, in = given, out_splits, in_splits](const Turn& turn) {
                const Operand from = Operand::in(in), to = Operand::out(out);
