@@ -11,6 +11,7 @@
 
 namespace adjoin::arguments {
 
+using algorithm::start_of;
 using algorithm::total_of;
 using Counts = std::span<const int64_t>;
 
@@ -77,7 +78,7 @@ void check_blocks(const Call& call, bool has_all, bool gathers) {
   if (!has_all) return;
   check_elements(call, gathers ? "out" : "in", all, total_of(call.counts));
   check_alike(call);
-  const int64_t start = total_of(call.counts.first(static_cast<size_t>(call.rank)));
+  const int64_t start = start_of(call.counts, call.rank);
   if (block.data != all.slice(start, 0).data) check_apart(call, block, all);
 }
 

@@ -95,6 +95,10 @@ int64_t total_of(std::span<const int64_t> counts) {
   return std::accumulate(counts.begin(), counts.end(), int64_t{0});
 }
 
+int64_t start_of(std::span<const int64_t> counts, int rank) {
+  return total_of(counts.first(static_cast<size_t>(rank)));
+}
+
 std::vector<int64_t> balanced_counts(int64_t count, int parts) {
   std::vector<int64_t> counts;
   counts.reserve(static_cast<size_t>(parts));

@@ -111,6 +111,8 @@ Program reversed(Program program);
 
 /// The elements of all blocks.
 int64_t total_of(std::span<const int64_t> counts);
+/// The elements of the blocks of the ranks below `rank`.
+int64_t start_of(std::span<const int64_t> counts, int rank);
 
 /// Sizes of `parts` nearly equal blocks of `count` elements; the first count % parts have one more.
 std::vector<int64_t> balanced_counts(int64_t count, int parts);

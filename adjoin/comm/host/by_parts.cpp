@@ -120,7 +120,7 @@ void ByParts::run(const Call& call) const {
 /// Those elements of the blocks `all` that belong to this rank's part.
 Buffer ByParts::blocks_of_part(const Call& call, Buffer all) const {
   const auto first = static_cast<size_t>(parts_.own_leader), ranks = part_ ? static_cast<size_t>(part_->size()) : 1;
-  return all.slice(algorithm::total_of(call.counts.first(first)),
+  return all.slice(algorithm::start_of(call.counts, parts_.own_leader),
                    algorithm::total_of(call.counts.subspan(first, ranks)));
 }
 

@@ -12,13 +12,9 @@
 
 namespace adjoin {
 
-using algorithm::total_of;
+using algorithm::start_of;
 
 namespace {
-
-int64_t before(std::span<const int64_t> counts, int rank) {
-  return total_of(counts.first(static_cast<size_t>(rank)));
-}
 
 /// The device of this rank's elements.
 Device device_of(const Call& call) {
@@ -93,20 +89,20 @@ void HostBackend::enqueue_share(const Call& call, Device device) const {
       for (int peer = 0; peer < size(); ++peer) outs.push_back(of(peer).out.slice(begin, count));
       return reduce(begin, count, outs);
     case Collective::gather:
-      return enqueue_copy(of(call.root).out.slice(before(call.counts, rank_), all), call.in);
+      return enqueue_copy(of(call.root).out.slice(start_of(call.counts, rank_), all), call.in);
     case Collective::scatter:
-      return enqueue_copy(call.out, of(call.root).in.slice(before(call.counts, rank_), call.out.count));
+      return enqueue_copy(call.out, of(call.root).in.slice(start_of(call.counts, rank_), call.out.count));
     case Collective::all_gather:
       for (int peer = 0; peer < size(); ++peer)
-        enqueue_copy(call.out.slice(before(call.counts, peer), call.counts[static_cast<size_t>(peer)]), of(peer).in);
+        enqueue_copy(call.out.slice(start_of(call.counts, peer), call.counts[static_cast<size_t>(peer)]), of(peer).in);
       return;
     case Collective::reduce_scatter:
-      return reduce(before(call.counts, rank_), call.out.count, {call.out});
+      return reduce(start_of(call.counts, rank_), call.out.count, {call.out});
     case Collective::all_to_all:
       for (int peer = 0; peer < size(); ++peer) {
         const int64_t received = call.receive_counts[static_cast<size_t>(peer)];
-        enqueue_copy(call.out.slice(before(call.receive_counts, peer), received),
-                     of(peer).in.slice(before(of(peer).counts, rank_), received));
+        enqueue_copy(call.out.slice(start_of(call.receive_counts, peer), received),
+                     of(peer).in.slice(start_of(of(peer).counts, rank_), received));
       }
       return;
   }

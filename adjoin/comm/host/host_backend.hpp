@@ -60,14 +60,27 @@ class HostBackend : public Backend {
   /// `shown` is what the peers see: it differs from `call` in the memory that they do not reach. Where any rank needs pieces, all
   /// go on to run_in_pieces instead of doing their share.
   void run_in_place(const Call& shown, const Call& call, bool needs_pieces);
-  /// The same for memory that peers may not reach.
-  void run_staged(const Call& call);
+  /// Whether peers would work on memory of this process that they do not reach.
+  bool needs_pieces(const Call& call) const;
+  /// Carries out a collective on memory that peers may not reach.
   void run_in_pieces(const Call& call);
+  class Pieces;
+  void exchange_in_pieces(const Call& call);
+  void reduce_scatter_in_pieces(const Call& call);
+  void gather_in_pieces(const Call& call);
+  void reduce_in_pieces(const Call& call);
+  void reduce_piece(const Call& piece);
+  /// Room for two pieces.
+  void* stage();
   /// For memory of devices: what is done between the two meetings is enqueued, and no thread waits for a device.
   void run_on_device(const Call& call);
   void enqueue_share(const Call& call, Device device) const;
-  void run_piece(const Call& piece);
 
+  struct Share {
+    int64_t begin, count;
+  };
+  /// The elements that this rank works on in a collective whose work is not divided by the counts.
+  Share own_share(int64_t count) const;
   /// Whether each rank's input travels with its call.
   bool is_small(const Call& call) const;
   const host::PublishedCall& call_of(int rank) const { return group_->call_of(rank, sequence_); }

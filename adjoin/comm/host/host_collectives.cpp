@@ -10,9 +10,9 @@
 
 namespace adjoin {
 
+using algorithm::start_of;
 using algorithm::total_of;
 using host::PublishedCall;
-using host::Room;
 
 namespace {
 
@@ -21,9 +21,6 @@ constexpr int64_t kBlockBytes = 16 * 1024;
 /// A rank's share is a multiple of this many elements, so that no two ranks write to one cache line of an aligned
 /// buffer.
 constexpr int64_t kShareUnit = 64;
-/// Bytes of each rank that a collective works on at once where a rank's memory must be copied. Copies
-/// stay in the caches until they are used.
-constexpr int64_t kPieceBytes = 256 * 1024;
 
 char* at(void* base, int64_t bytes) {
   return static_cast<char*>(base) + bytes;
@@ -32,40 +29,24 @@ const char* at(const void* base, int64_t bytes) {
   return static_cast<const char*>(base) + bytes;
 }
 
-struct Share {
-  int64_t begin, count;
-};
-
-/// The elements that `rank` works on in a collective whose work is not divided by the counts.
-Share share_of(int rank, int size, int64_t count) {
-  const int64_t units = (count + kShareUnit - 1) / kShareUnit;
-  const int64_t begin = std::min(count, units * rank / size * kShareUnit);
-  const int64_t end = std::min(count, units * (rank + 1) / size * kShareUnit);
-  return {begin, end - begin};
-}
-
-/// Calls `work(begin, count)` for each block of elements of a share, one after another.
-template <class Work>
-void for_each_block(const Share& share, ElementType type, Work work) {
-  const int64_t step = kBlockBytes / size_of(type), end = share.begin + share.count;
-  for (int64_t begin = share.begin; begin < end; begin += step) work(begin, std::min(step, end - begin));
-}
-
-int64_t start_of(std::span<const int64_t> counts, int rank) {
-  return total_of(counts.first(static_cast<size_t>(rank)));
-}
-
 int64_t largest_bytes(const Call& call) {
   return *std::max_element(call.counts.begin(), call.counts.end()) * size_of(call.in.type);
 }
 
 }  // namespace
 
+HostBackend::Share HostBackend::own_share(int64_t count) const {
+  const int64_t units = (count + kShareUnit - 1) / kShareUnit;
+  const int64_t begin = std::min(count, units * rank_ / size() * kShareUnit);
+  const int64_t end = std::min(count, units * (rank_ + 1) / size() * kShareUnit);
+  return {begin, end - begin};
+}
+
 void HostBackend::run_collective(const Call& call) {
   if (!call.algorithm.empty()) return Backend::run_collective(call);
   // Asked again: a call without elements is not staged, and may come to processes.
   if (call.is_on_device() && takes_devices(call)) return run_on_device(call);
-  group_->world().is_of_processes() ? run_staged(call) : run_in_place(call, call, /*needs_pieces=*/false);
+  run_in_place(call, call, group_->world().is_of_processes() && needs_pieces(call));
 }
 
 void HostBackend::compare(const Call& call) {
@@ -88,89 +69,8 @@ void HostBackend::run_in_place(const Call& shown, const Call& call, bool needs_p
   bool in_pieces = false;
   for (int peer = 0; !small && peer < size(); ++peer) in_pieces |= call_of(peer).needs_pieces;
   if (const Own own = kOwn[static_cast<size_t>(*call.collective)]; own && !in_pieces) (this->*own)(call, small);
+  if (in_pieces) return run_in_pieces(call);
   if (!small) group_->finish(waiter(), rank_, sequence_);
-  if (in_pieces) run_in_pieces(call);
-}
-
-void HostBackend::run_staged(const Call& call) {
-  using C = Collective;
-  const host::World& world = group_->world();
-  const C c = *call.collective;
-  const bool is_root = call.root == rank_ || call.root < 0;
-  const bool peers_read = c != C::gather && (is_root || c == C::reduce);
-  const bool peers_write = is_root && c != C::scatter && c != C::reduce_scatter && c != C::all_to_all;
-  const bool stages_out = (peers_write || c == C::broadcast) && call.out.bytes() > 0 && !world.reaches(call.out.data);
-  const bool stages_in = peers_read && call.in.bytes() > 0 && !world.reaches(call.in.data);
-  const bool is_cut =
-      c == C::broadcast || c == C::reduce || c == C::all_reduce || c == C::all_gather || c == C::reduce_scatter;
-  if (is_small(call) || is_cut) return run_in_place(call, call, stages_in || stages_out);
-
-  const Room out(group_->world().memory(), stages_out ? call.out.bytes() : 0);
-  const Room in(group_->world().memory(), stages_in ? call.in.bytes() : 0);
-  Call staged = call;
-  if (stages_out) staged.out.data = out.at(0);
-  if (stages_in) {
-    copy_bytes(in.at(0), call.in.data, call.in.bytes());
-    staged.in.data = in.at(0);
-  }
-  run_in_place(staged, staged, /*needs_pieces=*/false);
-  if (stages_out) copy_bytes(call.out.data, staged.out.data, call.out.bytes());
-}
-
-/// Carries out a collective by others that combine or give away the same elements, each on few of them.
-void HostBackend::run_in_pieces(const Call& call) {
-  const int64_t step = kPieceBytes / size_of(call.in.type);
-  Call piece = call;
-  const auto run = [&](const ConstBuffer& in, const Buffer& out, int64_t count) {
-    for (int64_t begin = 0; begin < count; begin += step) {
-      const int64_t n = std::min(step, count - begin);
-      piece.in = in.data ? in.slice(begin, n) : ConstBuffer(nullptr, n, in.type);
-      piece.out = out.data ? out.slice(begin, n) : Buffer{nullptr, n, out.type};
-      run_piece(piece);
-    }
-  };
-  if (*call.collective != Collective::all_gather && *call.collective != Collective::reduce_scatter)
-    return run(call.in, call.out, call.in.count);
-  const bool gathers = call.collective == Collective::all_gather;  // each rank broadcasts its block, or gets its sum
-  piece.collective = gathers ? Collective::broadcast : Collective::reduce;
-  piece.counts = {};
-  for (int owner = 0; owner < size(); ++owner) {
-    const int64_t begin = start_of(call.counts, owner), count = call.counts[static_cast<size_t>(owner)];
-    piece.root = owner;
-    if (!gathers) {
-      run(call.in.slice(begin, count), rank_ == owner ? call.out : Buffer{nullptr, count, call.out.type}, count);
-      continue;
-    }
-    const Buffer block = call.out.slice(begin, count);
-    if (rank_ == owner && block.data != call.in.data) copy_bytes(block.data, call.in.data, block.bytes());
-    run(block, block, count);
-  }
-}
-
-/// Carries out a broadcast, a reduce or an all_reduce of a piece. Of memory that its peers do not reach, a rank copies what they
-/// work on to its stage and back, and works on its own share where that is.
-void HostBackend::run_piece(const Call& piece) {
-  using C = Collective;
-  const host::World& world = group_->world();
-  const C c = *piece.collective;
-  const bool is_root = piece.root == rank_ || piece.root < 0;
-  const bool stages_in = (is_root || c == C::reduce) && !world.reaches(piece.in.data);
-  const bool gets = c == C::broadcast ? !is_root : is_root;
-  const bool stages_out = gets && !world.reaches(piece.out.data);
-  if (is_small(piece) || (!stages_in && !stages_out)) return run_in_place(piece, piece, /*needs_pieces=*/false);
-  if (!stage_) stage_.emplace(group_->world().memory(), kPieceBytes);
-  const Share mine = share_of(rank_, size(), piece.in.count);
-  const int64_t item = size_of(piece.in.type), end = mine.begin + mine.count;
-  const auto copy_others = [&](void* to, const void* from) {
-    copy_bytes(to, from, mine.begin * item);
-    copy_bytes(at(to, end * item), at(from, end * item), (piece.in.count - end) * item);
-  };
-  Call shown = piece;
-  if (stages_in) copy_others(stage_->at(0), piece.in.data);
-  if (stages_in) shown.in.data = stage_->at(0);
-  if (stages_out || (stages_in && c == C::broadcast)) shown.out.data = stage_->at(0);  // both are one there
-  run_in_place(shown, piece, /*needs_pieces=*/false);
-  if (stages_out) copy_others(piece.out.data, stage_->at(0));
 }
 
 bool HostBackend::is_small(const Call& call) const {
@@ -203,12 +103,13 @@ const std::vector<void*>& HostBackend::outputs(const Call& call, int64_t offset)
 
 void HostBackend::give_to_all(const Call& call, const void* from, int64_t start, int64_t first, int64_t count,
                               Copy copy) {
-  const int64_t item = size_of(call.out.type);
-  for_each_block({first, count}, call.out.type, [&](int64_t begin, int64_t n) {
+  const int64_t item = size_of(call.out.type), step = kBlockBytes / item;
+  for (int64_t begin = first; begin < first + count; begin += step) {
     const void* block = at(from, (begin - start) * item);
     for (int peer = 0; peer < size(); ++peer)
-      if (void* to = at(output_of(call, peer), begin * item); to != block) copy(to, block, n * item);
-  });
+      if (void* to = at(output_of(call, peer), begin * item); to != block)
+        copy(to, block, std::min(step, first + count - begin) * item);
+  }
 }
 
 void HostBackend::broadcast(const Call& call, bool is_small) {
@@ -218,7 +119,7 @@ void HostBackend::broadcast(const Call& call, bool is_small) {
     return;
   }
   // Each rank, including the root, writes its share into every other rank's buffer. The root's may be read-only.
-  const Share mine = share_of(rank_, size(), buffer.count);
+  const Share mine = own_share(buffer.count);
   const void* from = rank_ == call.root ? call.in.data : call_of(call.root).in;
   give_to_all(call, from, 0, mine.begin, mine.count, copy_for((size() - 1) * buffer.bytes()));
 }
@@ -229,7 +130,7 @@ void HostBackend::reduce(const Call& call, bool is_small) {
     if (rank_ == call.root) reduce_all_into(call.out, inputs(call, 0), call.reduction);
     return;
   }
-  const Share mine = share_of(rank_, size(), in.count);
+  const Share mine = own_share(in.count);
   const int64_t offset = mine.begin * size_of(in.type);
   reduce_all_into({at(output_of(call, call.root), offset), mine.count, in.type}, inputs(call, offset), call.reduction);
 }
@@ -238,7 +139,7 @@ void HostBackend::all_reduce(const Call& call, bool is_small) {
   const Buffer& buffer = call.out;
   if (is_small) return reduce_all_into(buffer, inputs(call, 0), call.reduction);
   // Each rank reduces its share and writes it into every rank's buffer.
-  const Share mine = share_of(rank_, size(), buffer.count);
+  const Share mine = own_share(buffer.count);
   const int64_t offset = mine.begin * size_of(buffer.type);
   reduce_all_into(outputs(call, offset), buffer.type, mine.count, inputs(call, offset), call.reduction);
 }
@@ -260,7 +161,7 @@ void HostBackend::scatter(const Call& call, bool) {
 void HostBackend::all_gather(const Call& call, bool is_small) {
   if (is_small) return collect(call);
   // Each rank writes its share of the result into every rank's output, whichever ranks' blocks are in that share.
-  const Share mine = share_of(rank_, size(), call.out.count);
+  const Share mine = own_share(call.out.count);
   const Copy copy = copy_for(size() * call.out.bytes());
   int64_t start = 0;
   for (int owner = 0; owner < size(); ++owner) {
