@@ -124,22 +124,19 @@ void HostBackend::run_in_pieces(const Call& call) {
 }
 
 void HostBackend::exchange_in_pieces(const Call& call) {
-  const bool has_root = call.root >= 0;
   const auto ranks = static_cast<size_t>(size());
-  std::vector<int64_t> given(call.counts.begin(), call.counts.end()),
-      got(call.receive_counts.begin(), call.receive_counts.end());
+  const bool scatters = call.collective == Collective::scatter;
+  const ConstBuffer none(nullptr, 0, call.in.type);
   int64_t longest = 0;
   for (int peer = 0; peer < size(); ++peer)
-    longest = std::max(longest, *std::max_element(call_of(peer).counts, call_of(peer).counts + size()));
-  if (has_root) {
-    got.assign(ranks, 0);
-    got[static_cast<size_t>(call.root)] = call.out.count;
-    if (rank_ != call.root) given.assign(ranks, 0);
-  }
-  for (Pieces pieces(*this, call, call.in, given, longest); pieces.show_next();)
+    longest = std::max(longest, *std::max_element(call_of(peer).counts, call_of(peer).counts + ranks));
+  Pieces pieces(*this, call, scatters && rank_ != call.root ? none : call.in, call.counts, longest);
+  while (pieces.show_next())
     for (int step = 0; step < size(); ++step) {
       const int peer = (rank_ + step) % size();
-      const Buffer to = pieces.to(call.out, start_of(got, peer), got[static_cast<size_t>(peer)]);
+      if (scatters && peer != call.root) continue;
+      const int64_t count = scatters ? call.out.count : call.receive_counts[static_cast<size_t>(peer)];
+      const Buffer to = pieces.to(call.out, scatters ? 0 : start_of(call.receive_counts, peer), count);
       if (to.count > 0)
         copy_bytes(to.data, pieces.from(peer, rank_, start_of({call_of(peer).counts, ranks}, rank_)), to.bytes());
     }
