@@ -138,13 +138,14 @@ TEST(FixedKernels, multiply_row_by_row_alike_in_pieces_and_nearly_as_LibTorch) {
 /// oneDNN's and LibTorch's own code for the smallest 16-bit products differ in one of a thousand of these.
 TEST(FixedKernels, multiply_small_bfloat16_alike_in_pieces) {
   const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(1);
-  for (int i = 0; i < 3000; ++i) {
-    const at::Tensor a = at::randn({48, 15}, generator).to(at::kBFloat16),
-                     b = at::randn({15, 48}, generator).to(at::kBFloat16);
-    ASSERT_TRUE(
-        at::equal(product(a.narrow(0, 0, 16), b.narrow(1, 0, 16)), product(a, b).narrow(0, 0, 16).narrow(1, 0, 16)))
-        << i;
-  }
+  for (int i = 0; i < 3000; ++i)
+    for (const auto& [rows, k] : std::vector<std::pair<int64_t, int64_t>>{{16, 15}, {8, 15}}) {
+      const at::Tensor a = at::randn({48, k}, generator).to(at::kBFloat16),
+                       b = at::randn({k, 48}, generator).to(at::kBFloat16);
+      ASSERT_TRUE(at::equal(product(a.narrow(0, 0, rows), b.narrow(1, 0, 16)),
+                            product(a, b).narrow(0, 0, rows).narrow(1, 0, 16)))
+          << rows << " rows of " << k << ", " << i;
+    }
 }
 
 TEST(FixedKernels, have_a_gradient_of_softmax_that_threads_do_not_change) {
@@ -170,7 +171,7 @@ TEST(FixedKernels, look_up_no_negative_zeros) {
 }
 
 /// With blocks of tokens in tiles, else by whole samples.
-void expect_alike_in_heads_and_samples(int64_t blocks, int64_t heads, int64_t each, int64_t size) {
+void expect_alike_in_heads_and_samples(bool causal, int64_t blocks, int64_t heads, int64_t each, int64_t size) {
   const auto order = std::make_shared<FixedOrder>();
   order->numbers.tokens = blocks;
   const WithOrder with_order(order);
@@ -189,7 +190,7 @@ void expect_alike_in_heads_and_samples(int64_t blocks, int64_t heads, int64_t ea
           .requires_grad_();
     };
     const std::vector<at::Tensor> inputs{part(q, each), part(k, 1), part(v, 1)};
-    const at::Tensor y = attention(inputs[0], inputs[1], inputs[2], some, Communicator(), {.causal = true});
+    const at::Tensor y = attention(inputs[0], inputs[1], inputs[2], some, Communicator(), {.causal = causal});
     y.backward(part(g, each).detach());
     return std::vector{y.detach(), inputs[0].grad(), inputs[1].grad(), inputs[2].grad()};
   };
@@ -204,14 +205,20 @@ void expect_alike_in_heads_and_samples(int64_t blocks, int64_t heads, int64_t ea
     }
     row += length;
   }
+  const WithOrder in_any_order(nullptr);
+  const auto expected = attended(rows, {0, rows.size()}, {0, heads});
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_TRUE(at::allclose(all[i], expected[i], 0, 1e-4))
+        << "tensor " << i << ", heads of " << size << ", blocks " << blocks << (causal ? ", causal" : "");
 }
 
 TEST(FixedKernels, attend_alike_whatever_heads_and_samples_are_beside) {
-  for (const int64_t blocks : {1, 3})
-    for (const int64_t size : {6, 10, 16}) {
-      expect_alike_in_heads_and_samples(blocks, /*heads=*/3, /*each=*/3, size);
-      expect_alike_in_heads_and_samples(blocks, /*heads=*/5, /*each=*/1, size);
-    }
+  for (const bool causal : {false, true})
+    for (const int64_t blocks : {1, 3})
+      for (const int64_t size : {6, 10, 16}) {
+        expect_alike_in_heads_and_samples(causal, blocks, /*heads=*/3, /*each=*/3, size);
+        expect_alike_in_heads_and_samples(causal, blocks, /*heads=*/5, /*each=*/1, size);
+      }
 }
 
 TEST(FixedKernels, refuse_types_in_which_there_are_no_fixed_products) {
