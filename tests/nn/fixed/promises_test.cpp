@@ -5,6 +5,8 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/fixed_order.hpp"
 #include "adjoin/nn/fixed/column_sums.hpp"
@@ -219,6 +221,19 @@ TEST(FixedKernels, attend_alike_whatever_heads_and_samples_are_beside) {
         expect_alike_in_heads_and_samples(causal, blocks, /*heads=*/3, /*each=*/3, size);
         expect_alike_in_heads_and_samples(causal, blocks, /*heads=*/5, /*each=*/1, size);
       }
+}
+
+TEST(FixedKernels, attend_to_unknown_numbers_in_their_own_sample_alone) {
+  const auto order = std::make_shared<FixedOrder>();
+  order->numbers.tokens = 2;
+  const WithOrder with_order(order);
+  const at::Tensor q = waves_of({10, 1, 4}).to(at::kFloat), k = q.clone(), unknown = at::zeros({10}, at::kBool);
+  q[1].fill_(std::numeric_limits<double>::quiet_NaN());
+  k[8].fill_(std::numeric_limits<double>::quiet_NaN());
+  unknown[1].fill_(true);
+  unknown.narrow(0, 5, 5).fill_(true);
+  const at::Tensor y = attention(q, k, k.nan_to_num(), Rows::balanced({5, 5}, 1), Communicator(), {});
+  EXPECT_TRUE(at::equal(y.isnan().all(-1).flatten(), unknown)) << y;
 }
 
 TEST(FixedKernels, refuse_types_in_which_there_are_no_fixed_products) {
