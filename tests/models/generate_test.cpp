@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/fixed_order.hpp"
 #include "adjoin/pipeline/balanced_stages.hpp"
 #include "tests/support/one_worker.hpp"
 #include "tests/support/worlds.hpp"
@@ -40,8 +41,8 @@ TransformerOptions writer_options(const WriterOptions& options) {
           .rotary = {.base = 100},
           .embedding_deviation = 0.5};
 }
-Model writer(const WriterOptions& options, const Grid& grid) {
-  Model model(decoder(writer_options(options)), grid, at::kDouble);
+Model writer(const WriterOptions& options, const Grid& grid, at::ScalarType type = at::kDouble) {
+  Model model(decoder(writer_options(options)), grid, type);
   nn::initialize(*model, 3);
   return model;
 }
@@ -62,6 +63,18 @@ TEST(Generate, writes_the_same_with_and_without_caches_in_every_layout) {
         EXPECT_EQ(generate(writer(options, on_tp(world)), writer_options(options), kPrompt, cached), expected);
       });
     }
+}
+
+/// Whose parts of 23 words are no balanced shares of 3 ranks.
+TEST(Generate, writes_the_same_in_every_layout_in_a_fixed_order) {
+  const auto order = std::make_shared<FixedOrder>();
+  order->numbers.features = 4;
+  const auto written = [&](const Grid& grid) {
+    const WithOrder with_order(order);
+    return generate(writer(kWriters[0], grid, at::kFloat), writer_options(kWriters[0]), kPrompt, {.tokens = 24});
+  };
+  const Tokens expected = written(one_worker());
+  for_each_world({2, 3, 4}, [&](const Communicator& world) { EXPECT_EQ(written(on_tp(world)), expected); });
 }
 
 /// The segments of one of so many stages: embedding, two blocks and head.

@@ -160,9 +160,32 @@ TEST(SameBits, has_models_of_hugging_faces_kinds_in_every_layout) {
     c.inner = c.context = 0;
     c.words = 5000;
     c.vocabulary_size = 4500;
-    c.same_bits = "lanes=5,features=4";
+    c.same_bits = "lanes=5,leaves=2,features=4";
     expect_one_hash(c, 6 + static_cast<unsigned>(kind[0]), /*draws=*/1);
   }
+}
+
+/// Layouts that few draws are: experts that get rows of two ranks and are on two more, a table that two stages of two ranks each use
+/// in two ways, and one whose rows move. Of three leaves of a lane two are in one micro-batch.
+TEST(SameBits, has_the_lanes_of_other_ranks_and_stages) {
+  Configuration experts = odd_sizes(/*is_decoder=*/true, /*tokens=*/2), tied = odd_sizes(/*is_decoder=*/true);
+  experts.experts.count = 2;
+  tied.same_bits = "lanes=3,leaves=3,features=4";
+  Configuration table = tied;
+  table.tied_scores = false;
+  table.words = 5000;
+  const Result of_experts = trained_in_order(experts, Communicator()), of_tied = trained_in_order(tied, Communicator()),
+               of_table = trained_in_order(table, Communicator());
+  for_each_world({4}, [&, experts, tied, table](const Communicator& world) mutable {
+    const int64_t halves = world.size() % 2 == 0 ? 2 : 1;
+    experts.zero = tied.zero = 2, table.zero = 3;
+    experts.microbatches = 3, tied.microbatches = table.microbatches = 2;
+    experts.dp = table.dp = world.size(), experts.ep = halves;
+    tied.dp = world.size() / halves, tied.pp = halves;
+    EXPECT_EQ(trained_in_order(experts, world), of_experts);
+    EXPECT_EQ(trained_in_order(tied, world), of_tied);
+    EXPECT_EQ(trained_in_order(table, world), of_table);
+  });
 }
 
 TEST(SameBits, are_refused_where_kernels_differ) {

@@ -5,6 +5,8 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/fixed_order.hpp"
 #include "adjoin/nn/fixed/column_sums.hpp"
@@ -138,13 +140,14 @@ TEST(FixedKernels, multiply_row_by_row_alike_in_pieces_and_nearly_as_LibTorch) {
 /// oneDNN's and LibTorch's own code for the smallest 16-bit products differ in one of a thousand of these.
 TEST(FixedKernels, multiply_small_bfloat16_alike_in_pieces) {
   const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(1);
-  for (int i = 0; i < 3000; ++i) {
-    const at::Tensor a = at::randn({48, 15}, generator).to(at::kBFloat16),
-                     b = at::randn({15, 48}, generator).to(at::kBFloat16);
-    ASSERT_TRUE(
-        at::equal(product(a.narrow(0, 0, 16), b.narrow(1, 0, 16)), product(a, b).narrow(0, 0, 16).narrow(1, 0, 16)))
-        << i;
-  }
+  for (int i = 0; i < 3000; ++i)
+    for (const auto& [rows, k] : std::vector<std::pair<int64_t, int64_t>>{{16, 15}, {8, 15}}) {
+      const at::Tensor a = at::randn({48, k}, generator).to(at::kBFloat16),
+                       b = at::randn({k, 48}, generator).to(at::kBFloat16);
+      ASSERT_TRUE(at::equal(product(a.narrow(0, 0, rows), b.narrow(1, 0, 16)),
+                            product(a, b).narrow(0, 0, rows).narrow(1, 0, 16)))
+          << rows << " rows of " << k << ", " << i;
+    }
 }
 
 TEST(FixedKernels, have_a_gradient_of_softmax_that_threads_do_not_change) {
@@ -170,11 +173,11 @@ TEST(FixedKernels, look_up_no_negative_zeros) {
 }
 
 /// With blocks of tokens in tiles, else by whole samples.
-void expect_alike_in_heads_and_samples(int64_t blocks, int64_t heads, int64_t each, int64_t size) {
+void expect_alike_in_heads_and_samples(bool causal, int64_t blocks, int64_t heads, int64_t each, int64_t size) {
   const auto order = std::make_shared<FixedOrder>();
   order->numbers.tokens = blocks;
   const WithOrder with_order(order);
-  const std::vector<int64_t> lengths{200, 3, 48, 29};
+  const std::vector<int64_t> lengths{200, 3, 65, 64};  // a first block of 17 tokens, and blocks of 16
   const Rows rows = Rows::balanced(lengths, 1);
   const auto numbers = [&](int64_t of_heads, int64_t begin) {
     return waves_of({rows.size(), of_heads, size}, begin).to(at::kFloat);
@@ -189,7 +192,7 @@ void expect_alike_in_heads_and_samples(int64_t blocks, int64_t heads, int64_t ea
           .requires_grad_();
     };
     const std::vector<at::Tensor> inputs{part(q, each), part(k, 1), part(v, 1)};
-    const at::Tensor y = attention(inputs[0], inputs[1], inputs[2], some, Communicator(), {.causal = true});
+    const at::Tensor y = attention(inputs[0], inputs[1], inputs[2], some, Communicator(), {.causal = causal});
     y.backward(part(g, each).detach());
     return std::vector{y.detach(), inputs[0].grad(), inputs[1].grad(), inputs[2].grad()};
   };
@@ -204,14 +207,33 @@ void expect_alike_in_heads_and_samples(int64_t blocks, int64_t heads, int64_t ea
     }
     row += length;
   }
+  const WithOrder in_any_order(nullptr);
+  const auto expected = attended(rows, {0, rows.size()}, {0, heads});
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_TRUE(at::allclose(all[i], expected[i], 0, 1e-4))
+        << "tensor " << i << ", heads of " << size << ", blocks " << blocks << (causal ? ", causal" : "");
 }
 
 TEST(FixedKernels, attend_alike_whatever_heads_and_samples_are_beside) {
-  for (const int64_t blocks : {1, 3})
-    for (const int64_t size : {6, 10, 16}) {
-      expect_alike_in_heads_and_samples(blocks, /*heads=*/3, /*each=*/3, size);
-      expect_alike_in_heads_and_samples(blocks, /*heads=*/5, /*each=*/1, size);
-    }
+  for (const bool causal : {false, true})
+    for (const int64_t blocks : {1, 4})
+      for (const int64_t size : {6, 10, 16}) {
+        expect_alike_in_heads_and_samples(causal, blocks, /*heads=*/3, /*each=*/3, size);
+        expect_alike_in_heads_and_samples(causal, blocks, /*heads=*/5, /*each=*/1, size);
+      }
+}
+
+TEST(FixedKernels, attend_to_unknown_numbers_in_their_own_sample_alone) {
+  const auto order = std::make_shared<FixedOrder>();
+  order->numbers.tokens = 2;
+  const WithOrder with_order(order);
+  const at::Tensor q = waves_of({10, 1, 4}).to(at::kFloat), k = q.clone(), unknown = at::zeros({10}, at::kBool);
+  q[1].fill_(std::numeric_limits<double>::quiet_NaN());
+  k[8].fill_(std::numeric_limits<double>::quiet_NaN());
+  unknown[1].fill_(true);
+  unknown.narrow(0, 5, 5).fill_(true);
+  const at::Tensor y = attention(q, k, k.nan_to_num(), Rows::balanced({5, 5}, 1), Communicator(), {});
+  EXPECT_TRUE(at::equal(y.isnan().all(-1).flatten(), unknown)) << y;
 }
 
 TEST(FixedKernels, refuse_types_in_which_there_are_no_fixed_products) {
