@@ -117,6 +117,32 @@ def odd_memory(rank):
     return given
 
 
+def long_blocks(rank):
+    """Blocks of several pieces and of less than one, of tensors that the peers reach and, but on rank 1, of others."""
+    import numpy
+
+    size, given = dist.get_world_size(), []
+    counts = [200_000, 3, 90_000][:size]
+    sends = [counts[(rank + to) % size] for to in range(size)]
+    for is_shared in (True, rank == 1):
+
+        def zeros(n):
+            return torch.zeros(n) if is_shared else torch.from_numpy(numpy.zeros(n, numpy.float32))
+
+        def filled(n):
+            return zeros(n).copy_(torch.arange(float(n)) % 251 + 300 * rank)
+
+        listed, turned, part, scattered = [zeros(n) for n in counts], zeros(sum(sends)), zeros(counts[rank]), zeros(150_000)
+        gathered = [zeros(150_000) for _ in counts] if rank == 2 else None
+        dist.all_gather(listed, filled(counts[rank]))
+        dist.all_to_all_single(turned, filled(sum(sends)), sends, sends)
+        dist.reduce_scatter(part, [filled(n) for n in counts])
+        dist.gather(filled(150_000), gathered, 2)
+        dist.scatter(scattered, [filled(150_000) + to for to in range(size)] if rank == 0 else None, 0)
+        given.append([*listed, turned, part, *(gathered or []), scattered])
+    return [torch.equal(shared, other) and shared.sum() > 0 for shared, other in zip(*given)]
+
+
 def only_here(rank):
     size = dist.get_world_size()
     x = torch.tensor([rank == 0, True, False, rank == 1])
@@ -263,6 +289,10 @@ class Collectives(unittest.TestCase):
 
     def test_odd_memory(self):
         self.compare(odd_memory)
+
+    def test_long_blocks_that_the_peers_do_not_reach(self):
+        for (given,) in on_ranks(long_blocks, 3):
+            self.assertTrue(all(given), given)
 
     def test_what_gloo_lacks(self):
         for rank, (given,) in enumerate(on_ranks(only_here)):
