@@ -68,8 +68,8 @@ void HostBackend::run_in_place(const Call& shown, const Call& call, bool needs_p
   small ? group_->meet(waiter(), rank_, sequence_) : group_->meet_to_work(waiter(), rank_, sequence_);
   bool in_pieces = false;
   for (int peer = 0; !small && peer < size(); ++peer) in_pieces |= call_of(peer).needs_pieces;
-  if (const Own own = kOwn[static_cast<size_t>(*call.collective)]; own && !in_pieces) (this->*own)(call, small);
   if (in_pieces) return run_in_pieces(call);
+  if (const Own own = kOwn[static_cast<size_t>(*call.collective)]) (this->*own)(call, small);
   if (!small) group_->finish(waiter(), rank_, sequence_);
 }
 

@@ -1,5 +1,5 @@
-// Collectives of processes with memory that their peers do not reach: no rank writes to another's memory, and what its peers read
-// it shows them on a stage, by pieces.
+// Collectives of processes with memory that their peers do not reach: what its peers read a rank shows them on a stage, by pieces.
+// Only in a reduce and an all_reduce do ranks write to each other's stages.
 
 #include <algorithm>
 
@@ -14,7 +14,7 @@ using algorithm::start_of;
 
 namespace {
 
-/// Bytes that a rank shows at once. They stay in its caches until it has copied them.
+/// Bytes that a rank shows at once.
 constexpr int64_t kPieceBytes = 256 * 1024;
 
 }  // namespace
@@ -123,6 +123,7 @@ void HostBackend::run_in_pieces(const Call& call) {
   }
 }
 
+/// A scatter or an all_to_all.
 void HostBackend::exchange_in_pieces(const Call& call) {
   const auto ranks = static_cast<size_t>(size());
   const bool scatters = call.collective == Collective::scatter;
@@ -153,6 +154,7 @@ void HostBackend::reduce_scatter_in_pieces(const Call& call) {
   }
 }
 
+/// A broadcast, a gather or an all_gather: each rank shows the same block to all.
 void HostBackend::gather_in_pieces(const Call& call) {
   const bool broadcasts = call.collective == Collective::broadcast, is_root = rank_ == call.root;
   const bool gets = broadcasts ? !is_root : is_root || call.root < 0;
@@ -171,6 +173,7 @@ void HostBackend::gather_in_pieces(const Call& call) {
   }
 }
 
+/// A reduce or an all_reduce: each rank combines its share, which takes less time than pieces of all ranks' inputs.
 void HostBackend::reduce_in_pieces(const Call& call) {
   const int64_t step = kPieceBytes / size_of(call.in.type);
   Call piece = call;
