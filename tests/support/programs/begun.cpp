@@ -23,10 +23,9 @@ void run_begun(const std::string& kind, int culprit, const Communicator& world) 
   const bool is_other = kind == "begun-mismatch" && is_culprit;
   auto first = is_other ? world.begin().broadcast(buffer(x), 0) : world.begin().all_reduce(buffer(x));
   if (kind == "begun-left") {
-    if (!is_culprit) first->wait();
-    auto last = world.begin().all_reduce(buffer(x));
-    if (!is_culprit) world.recv(buffer(x), culprit);  // after the last sum
-    left.push_back(std::move(last));
+    if (!is_culprit)
+      first->wait(), world.recv(buffer(x), culprit);  // which sends nothing, so that the last sum cannot end
+    left.push_back(world.begin().all_reduce(buffer(x)));
     return;
   }
   if (is_culprit && kind == "begun-kill") raise(SIGKILL);
