@@ -144,7 +144,9 @@ GroupedLinearImpl::GroupedLinearImpl(const GroupedLinearOptions& o, const Grid& 
       matrices.push_back(o.out_features);
     else
       matrices.insert(matrices.end(), o.matrices.begin(), o.matrices.end());
-  weight_ = register_piece("weight", {layout_of(o, grid, axis), grid, Initial::normal(deviation), std::move(matrices)},
+  weight_ = register_piece("weight",
+                           {layout_of(o, grid, axis), grid, Initial::normal(deviation), std::move(matrices),
+                            /*only_in_products=*/true},
                            o.tensor);
   using Cut = ParallelLinearOptions::Cut;
   if (o.cut == Cut::none || !split_) return;

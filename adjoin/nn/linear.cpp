@@ -225,7 +225,7 @@ ParallelLinearImpl::ParallelLinearImpl(ParallelLinearOptions options, const Grid
     // A tensor that each rank has whole and uses for its own rows is copied, not replicated.
     Layout layout = !split && options_.split_rows ? layout_copied_on(grid.shape(), std::move(shape))
                                                   : layout_cut_along(grid, axis, std::move(shape), split);
-    return Piece{std::move(layout), grid, initial, std::move(matrices)};
+    return Piece{std::move(layout), grid, initial, std::move(matrices), /*only_in_products=*/true};
   };
   weight_ =
       register_piece("weight",

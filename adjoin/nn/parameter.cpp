@@ -56,7 +56,8 @@ void collect(const torch::nn::Module& module, const std::string& prefix, std::se
 }
 
 Parameter owned(const Found& f) {
-  return {f.name, f.tensor, f.piece->layout, f.piece->grid, f.piece->initial, f.is_buffer, f.matrices};
+  const ShardedModule::Piece& piece = *f.piece;
+  return {f.name, f.tensor, piece.layout, piece.grid, piece.initial, f.is_buffer, f.matrices, piece.only_in_products};
 }
 
 std::vector<Parameter> parameters_of(const torch::nn::Module& module, const Grid* elsewhere,

@@ -39,6 +39,7 @@ struct Parameter {
   /// (parallel::Rule); the dims after the first are columns. None for vectors, for tables in which rows are looked up, and for
   /// the last layer of a model, whose outputs are scores.
   std::vector<int64_t> matrices = {};
+  bool only_in_products = false;  ///< what reads it are products: under autocast, in 16 bits
 };
 
 /// The ranks that hold copies of this worker's piece of a parameter, this worker included; none where it holds no piece.
@@ -72,6 +73,7 @@ class ShardedModule : public torch::nn::Module {
     Grid grid;
     Initial initial;
     std::vector<int64_t> matrices = {};  ///< as Parameter::matrices
+    bool only_in_products = false;       ///< as Parameter::only_in_products
   };
   const std::map<std::string, Piece>& pieces() const { return pieces_; }
 

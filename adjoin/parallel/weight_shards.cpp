@@ -1,5 +1,6 @@
 #include "adjoin/parallel/weight_shards.hpp"
 
+#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_unsafe_view.h>
 #include <ATen/ops/empty.h>
@@ -121,33 +122,63 @@ void WeightShards::give_all_memory() {
   for (const Weight& weight : weights_) give_memory(weight.uncut.tensor);  // of all of them, even where a gather fails
 }
 
-void WeightShards::gather() {
+WeightShards::Sent WeightShards::type_of_products(at::Device device) {
+  if (!at::autocast::is_autocast_enabled(device.type())) return {};
+  return at::autocast::get_autocast_dtype(device.type());
+}
+
+bool WeightShards::Weight::narrows(Sent sent) const {
+  return sent && c10::elementSize(*sent) == 2 && uncut.only_in_products && uncut.tensor.scalar_type() == at::kFloat &&
+         bucket.copies().backend()->spans_hosts();
+}
+
+void WeightShards::Weight::pack(Sent sent) {
+  mine = narrows(sent) ? shard.detach().to(*sent) : shard;
+  all = narrows(sent) ? at::empty(uncut.tensor.sizes(), mine.options()) : uncut.tensor;
+}
+
+void WeightShards::Weight::unpack() {
+  // By data that autograd does not count as changed: what it has kept is this tensor as it was.
+  if (all.defined() && !all.is_same(uncut.tensor)) uncut.tensor.variable_data().copy_(all);
+  mine = all = at::Tensor();
+}
+
+void WeightShards::gather(Sent sent) {
   const at::NoGradGuard no_gradient;
   const Now before = std::exchange(now_, Now::whole);
   if (before == Now::cut) give_all_memory();
   for (Weight& weight : weights_) {
-    if (before == Now::cut)
-      weight.bucket.copies().all_gather(buffer(weight.shard), buffer(weight.uncut.tensor), weight.bucket.sizes());
-    else if (weight.is_gathered_by)
+    if (before == Now::cut) {
+      weight.pack(sent);
+      weight.bucket.copies().all_gather(buffer(weight.mine), buffer(weight.all), weight.bucket.sizes());
+    } else if (weight.is_gathered_by) {
       std::exchange(weight.is_gathered_by, nullptr)->wait();
+    }
+    weight.unpack();
   }
 }
 
-void WeightShards::begin_gather() {
-  if (now_ != Now::cut || bytes_ahead() == 0) return;
+void WeightShards::begin_gather(Sent sent) {
+  if (now_ != Now::cut || bytes_ahead(sent) == 0) return;
   const at::NoGradGuard no_gradient;
   now_ = Now::begun;
   give_all_memory();
-  for (Weight& weight : weights_)
-    weight.is_gathered_by = weight.bucket.copies().begin().all_gather(buffer(weight.shard), buffer(weight.uncut.tensor),
-                                                                      weight.bucket.sizes());
+  for (Weight& weight : weights_) {
+    weight.pack(sent);
+    weight.is_gathered_by =
+        weight.bucket.copies().begin().all_gather(buffer(weight.mine), buffer(weight.all), weight.bucket.sizes());
+  }
 }
 
-int64_t WeightShards::bytes_ahead() const {
+int64_t WeightShards::bytes_ahead(Sent sent) const {
   const auto overlaps = [](const Weight& weight) { return weight.bucket.copies().backend()->overlaps(); };
+  if (std::ranges::none_of(weights_, overlaps)) return 0;
   int64_t bytes = 0;
-  if (std::ranges::any_of(weights_, overlaps))
-    for (const Weight& weight : weights_) bytes += static_cast<int64_t>(weight.uncut.tensor.nbytes());
+  for (const Weight& weight : weights_) {
+    bytes += static_cast<int64_t>(weight.uncut.tensor.nbytes());
+    if (weight.narrows(sent))
+      bytes += (weight.uncut.tensor.numel() + weight.shard.numel()) * static_cast<int64_t>(c10::elementSize(*sent));
+  }
   return bytes;
 }
 
@@ -198,9 +229,10 @@ at::Tensor ShardedSegments::run(size_t segment, const at::Tensor& x,
     return tensor.requires_grad() ? torch::autograd::impl::gradient_edge(tensor) : torch::autograd::Edge();
   };
   const torch::autograd::Edge before = edge_of(x);
-  for (const auto& part : mine) part->gather();
+  const WeightShards::Sent sent = WeightShards::type_of_products(x.device());
+  for (const auto& part : mine) part->gather(sent);
   if (!place.is_last)
-    for (const auto& part : segments_[segment + 1]) part->begin_gather();
+    for (const auto& part : segments_[segment + 1]) part->begin_gather(sent);
   at::Tensor y = forward(x);
   if (std::ranges::any_of(mine, [&](const auto& part) { return part->holds(y); })) y = y.clone();  // those are freed
   // A segment that returns its input has no backward, and its hook would release the weights of the previous segment.
@@ -208,13 +240,13 @@ at::Tensor ShardedSegments::run(size_t segment, const at::Tensor& x,
   if (!has_backward || !place.backward_follows)
     for (const auto& part : mine) part->release();
   if (has_backward)
-    y.register_hook([this, &mine, segment, place](const at::TensorBase&) {
+    y.register_hook([this, &mine, segment, place, sent](const at::TensorBase&) {
       for (const auto& others : segments_)
         for (const auto& part : others)
           if (std::ranges::find(mine, part) == mine.end()) part->release();
-      for (const auto& part : mine) part->gather();
+      for (const auto& part : mine) part->gather(sent);
       if (!place.is_first)
-        for (const auto& part : segments_[segment - 1]) part->begin_gather();
+        for (const auto& part : segments_[segment - 1]) part->begin_gather(sent);
     });
   return y;
 }

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -43,14 +44,20 @@ class WeightShards {
   /// checkpoint stores them.
   const std::vector<nn::Parameter>& parameters() const { return parameters_; }
 
-  /// Makes the whole tensors available, unless they are; called by all workers that hold copies.
-  void gather();
+  /// The type in which `gather` sends what only products read (nn::Parameter) to other hosts: none is the weights' own.
+  using Sent = std::optional<at::ScalarType>;
+  /// The type in which products compute on this thread, where autocast is on.
+  static Sent type_of_products(at::Device device);
+
+  /// Makes the whole tensors available, unless they are; called by all workers that hold copies. What was sent in another type has the
+  /// values of that type.
+  void gather(Sent sent = {});
   /// Begins that where workers with copies are on several hosts, unless it is done or begun; `gather` then waits.
-  void begin_gather();
+  void begin_gather(Sent sent);
   /// The number of calls that `gather` makes.
   size_t gathers() const { return weights_.size(); }
   /// The bytes that `begin_gather` allocates.
-  int64_t bytes_ahead() const;
+  int64_t bytes_ahead(Sent sent) const;
   /// Frees the memory of the whole tensors; what autograd keeps of them is valid again after the next `gather`.
   void release();
 
@@ -76,6 +83,10 @@ class WeightShards {
     Bucket bucket;
     std::unique_ptr<BucketSum> gradient = {};  // none where the weight is not trained
     std::unique_ptr<Pending> is_gathered_by{};
+    at::Tensor mine{}, all{};  // what is sent, and where it arrives, until it has
+    bool narrows(Sent sent) const;
+    void pack(Sent sent);
+    void unpack();
   };
   void give_all_memory();
 

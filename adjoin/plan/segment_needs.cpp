@@ -331,7 +331,7 @@ SegmentNeeds measure(const SegmentTrial& trial) {
   needs.weight_gradients_again = again.weight_gradients;
   trial.calls.calls.clear();
   for (const auto& [part, shards] : model->shards()) {
-    needs.ahead += shards->bytes_ahead();
+    needs.ahead += shards->bytes_ahead(product_type(trial.configuration.precision));
     needs.gathers += shards->gathers();
     if (lanes) shards->leave_gradients();  // which the last backward sums
     shards->take_gradients();
