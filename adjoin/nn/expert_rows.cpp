@@ -3,12 +3,14 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
 #include <algorithm>
 #include <numeric>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "adjoin/base/error.hpp"
@@ -27,6 +29,41 @@ at::Tensor pieces(const at::Tensor& x, const std::vector<Range>& ranges) {
   parts.reserve(ranges.size());
   for (const Range& range : ranges) parts.push_back(x.narrow(0, range.begin, range.size()));
   return at::cat(parts);
+}
+
+/// The sum of some of the counts.
+int64_t sum_of(const std::vector<int64_t>& counts, size_t begin, size_t count) {
+  const auto first = counts.begin() + static_cast<std::ptrdiff_t>(begin);
+  return std::accumulate(first, first + static_cast<std::ptrdiff_t>(count), int64_t{0});
+}
+
+/// For each expert, how many pairs of a row and an expert have it.
+std::vector<int64_t> pairs_of_experts(std::span<const int64_t> expert_of, int64_t experts, int rank) {
+  std::vector<int64_t> counts(static_cast<size_t>(experts));
+  for (const int64_t expert : expert_of) {
+    require(expert >= 0 && expert < experts, [&] {
+      return "ExpertRows: rank " + std::to_string(rank) + ": expected experts from 0 to " +
+             std::to_string(experts - 1) + ", got " + std::to_string(expert);
+    });
+    ++counts[static_cast<size_t>(expert)];
+  }
+  return counts;
+}
+
+/// The pairs sorted by expert, and the place of each pair among them. `counts`: the pairs of each expert.
+std::pair<at::Tensor, at::Tensor> sorted_by_expert(std::span<const int64_t> expert_of,
+                                                   const std::vector<int64_t>& counts) {
+  std::vector<int64_t> next(counts.size());
+  std::exclusive_scan(counts.begin(), counts.end(), next.begin(), int64_t{0});
+  at::Tensor sorted = at::empty({std::ssize(expert_of)}, at::kLong), places = at::empty_like(sorted);
+  auto* const pair_at = sorted.mutable_data_ptr<int64_t>();
+  auto* const place_of = places.mutable_data_ptr<int64_t>();
+  for (size_t pair = 0; pair < expert_of.size(); ++pair) {
+    int64_t& place = next[static_cast<size_t>(expert_of[pair])];
+    place_of[pair] = place;
+    pair_at[place++] = static_cast<int64_t>(pair);
+  }
+  return {std::move(sorted), std::move(places)};
 }
 
 /// For consecutive blocks of rows, `outer` times `inner` of them: the range of each, with the inner index now outside.
@@ -77,28 +114,11 @@ ExpertRows::ExpertRows(const at::Tensor& chosen, const Split& experts, const Com
   routes->rows = chosen.size(0);
   routes->top_k = chosen.size(1);
   routes->group = group;
-  routes->sent.assign(static_cast<size_t>(experts.size()), 0);
   const at::Tensor pairs = plain("ExpertRows", chosen).cpu().contiguous().view(-1);
   const std::span expert_of(pairs.const_data_ptr<int64_t>(), static_cast<size_t>(pairs.numel()));
-  for (const int64_t expert : expert_of) {
-    require(expert >= 0 && expert < experts.size(), [&] {
-      return "ExpertRows: rank " + std::to_string(group.rank()) + ": expected experts from 0 to " +
-             std::to_string(experts.size() - 1) + ", got " + std::to_string(expert);
-    });
-    ++routes->sent[static_cast<size_t>(expert)];
-  }
+  routes->sent = pairs_of_experts(expert_of, experts.size(), group.rank());
   if (experts.size() > 1) {
-    std::vector<int64_t> next(routes->sent.size());
-    std::exclusive_scan(routes->sent.begin(), routes->sent.end(), next.begin(), int64_t{0});
-    routes->order = at::empty_like(pairs);
-    routes->inverse = at::empty_like(pairs);
-    auto* const order = routes->order.mutable_data_ptr<int64_t>();
-    auto* const inverse = routes->inverse.mutable_data_ptr<int64_t>();
-    for (size_t pair = 0; pair < expert_of.size(); ++pair) {
-      int64_t& place = next[static_cast<size_t>(expert_of[pair])];
-      inverse[pair] = place;
-      order[place++] = static_cast<int64_t>(pair);
-    }
+    std::tie(routes->order, routes->inverse) = sorted_by_expert(expert_of, routes->sent);
     for (at::Tensor* places : {&routes->order, &routes->inverse}) *places = places->to(device);
     routes->row = routes->top_k == 1 ? routes->order : routes->order.floor_divide(routes->top_k);
   }
@@ -124,14 +144,10 @@ ExpertRows::ExpertRows(const at::Tensor& chosen, const Split& experts, const Com
   routes->received.assign(here, 0);
   for (size_t i = 0; i < from_each.size(); ++i) routes->received[i % here] += from_each[i];
   for (size_t rank = 0; rank < ranks; ++rank) {
-    const auto sum = [](const std::vector<int64_t>& counts, size_t begin, size_t count) {
-      const auto first = counts.begin() + static_cast<std::ptrdiff_t>(begin);
-      return std::accumulate(first, first + static_cast<std::ptrdiff_t>(count), int64_t{0});
-    };
     const auto part = static_cast<int>(rank);
     routes->to.push_back(
-        sum(routes->sent, static_cast<size_t>(experts.offset(part)), static_cast<size_t>(experts.size(part))));
-    routes->from.push_back(sum(from_each, rank * here, here));
+        sum_of(routes->sent, static_cast<size_t>(experts.offset(part)), static_cast<size_t>(experts.size(part))));
+    routes->from.push_back(sum_of(from_each, rank * here, here));
   }
   if (ranks > 1 && here > 1) {
     routes->by_expert = transposed(from_each, ranks, here);

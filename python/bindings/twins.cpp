@@ -52,7 +52,8 @@ void bind_twins(py::module_& m) {
       .def_readonly("channels", &nn::NetworkPlacement::channels)
       .def_readonly("space", &nn::NetworkPlacement::space)
       .def("of_space", &nn::NetworkPlacement::of_space, "shape"_a, "space_dims"_a)
-      .def("of_features", &nn::NetworkPlacement::of_features, "shape"_a);
+      .def("of_features", &nn::NetworkPlacement::of_features, "shape"_a)
+      .def("check_axes", &nn::NetworkPlacement::check_axes);
   m.def("twin", &twin);
   m.def(
       "check_agreement",

@@ -45,7 +45,7 @@ TEST_F(Checkpoints, are_saved_where_earlier_ones_cannot_be_removed) {
 }
 
 TEST_F(Checkpoints, survive_a_kill_between_any_two_operations_on_files) {
-  for (int n = 8; n < 250; n += 40) {  // a few of them: KilledReplacement tries every one, without the training
+  for (int n = 8; n < 250; n += 40) {  // a few of them: KilledSaves tries every one, without the training
     SCOPED_TRACE("killed before operation " + std::to_string(n));
     const Outcome killed = train(kThreeTimes + "--overwrite", {"KILL=" + std::to_string(n)});
     ASSERT_EQ(killed.code, 128 + SIGKILL) << killed.err;

@@ -27,8 +27,8 @@ ForwardPass pass_of_all_rows() {
 constexpr int64_t kRows = 13;
 
 /// Compares a layer on rows that are split over `world` with the same on one worker, in float64: output, gradient of the input,
-/// and of the parameters after their sum over copies. `make(grid, split_rows)`; `takes_rows` and `gives_rows`: whether its
-/// input and its output are the rank's part of rows.
+/// and of the parameters after their sum over copies. `make(grid, split_rows)` gives the layer; `run(layer, x, all, here)` applies
+/// it, with the passes of all rows and of those that x has.
 template <class Make, class Run>
 void expect_same_on_split_rows(const Communicator& world, const at::Tensor& input, Make make, Run run) {
   auto parallel = make(on_tp(world), true), single = make(one_worker(), false);

@@ -136,13 +136,17 @@ class Networks(unittest.TestCase):
         on_each_world(work, sizes=(1, 2))
 
     @on_threads
-    def test_refuse_what_has_no_twin(self):
+    def test_refuse_what_has_no_twin_and_wrong_axes(self):
         def work(world):
             grid = adjoin.Grid(world, {"a": world.size})
             with self.assertRaisesRegex(adjoin.InvalidArgument, "layer '1.0' is a Bilinear, which has no distributed twin"):
                 nn.distributed(torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Sequential(torch.nn.Bilinear(1, 1, 1))), grid=grid)
             with self.assertRaisesRegex(adjoin.InvalidArgument, "expected the same arguments on all ranks"):
                 nn.distributed(torch.nn.Sequential(torch.nn.Linear(2, 2 + world.rank)), grid=grid)
+            with self.assertRaisesRegex(adjoin.InvalidArgument, "distributed: axis 'a' is named twice"):
+                nn.distributed(torch.nn.Sequential(torch.nn.ReLU()), grid=grid, batch=["a"], space=[["a"]])
+            with self.assertRaisesRegex(adjoin.InvalidArgument, "expected one of the axes a, got 'b'"):
+                nn.distributed(torch.nn.Sequential(torch.nn.ReLU()), grid=grid, channels=["b"])
 
         adjoin.launch(work, ranks=2)
 

@@ -40,7 +40,7 @@ from hugging_face_variations import write_variation
 LENGTHS, PROMPTS = [7, 1, 12, 3, 9], [5, 9]  # tokens of a batch's samples, and of the prompts
 NEW_TOKENS, STEPS, VARIATIONS = 64, 20, 40
 SMALLEST_GAP = 1e-6  # between the best logit and the next: no rounding of float64 can then change a greedy token
-ROTARY = {"llama", "mistral", "qwen2"}
+ROTARY = {case.family for case in CASES if "rope_parameters" in case.config}
 
 
 def expect(condition, message):

@@ -8,9 +8,11 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
-from hugging_face_cases import BERT, GPT2, LLAMA, LLAMA3, MISTRAL, QWEN2
+from hugging_face_cases import CASES
 
-BASES = [BERT, GPT2, LLAMA, LLAMA | LLAMA3, MISTRAL, QWEN2]
+# The cases of the families' names, and another rotary one.
+BASES = [{key: value for key, value in case.config.items() if key not in ("id2label", "label2id")}
+         for case in CASES if case.name in (case.family, "llama-llama3")]
 
 # Keys that only transformers 4, another family or the common code of all models knows, besides those of the family's own class.
 OTHER_KEYS = ["attention_bias", "attention_chunk_size", "attention_multiplier", "attn_logit_softcapping", "configuration_files",

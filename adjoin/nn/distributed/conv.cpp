@@ -12,9 +12,9 @@ namespace adjoin::nn {
 namespace {
 
 /// The weight's dims 0 and 1 are outputs and inputs; in a transposed convolution the other way round.
-WorkDivision shares_of_conv(const ConvGeometry& geometry, const Layout& weight) {
-  return geometry.is_transposed() ? shares_of(geometry.to_string(), weight, /*out_dim=*/1, /*in_dim=*/0)
-                                  : shares_of(geometry.to_string(), weight, /*out_dim=*/0, /*in_dim=*/1);
+WorkDivision division_of_conv(const ConvGeometry& geometry, const Layout& weight) {
+  return geometry.is_transposed() ? division_of(geometry.to_string(), weight, /*out_dim=*/1, /*in_dim=*/0)
+                                  : division_of(geometry.to_string(), weight, /*out_dim=*/0, /*in_dim=*/1);
 }
 
 int64_t rows_in_group(const ConvGeometry& geometry) {
@@ -71,16 +71,16 @@ Convolution::Convolution(ConvGeometry geometry, const LayerLayouts& placement, c
     : geometry_(std::move(geometry)),
       weight_(weight_layout(geometry_.to_string(), "a weight of shape ", placement,
                             layout_copied_on(grid.shape(), geometry_.weight_shape()))),
-      shares_(shares_of_conv(geometry_, weight_)),
+      division_(division_of_conv(geometry_, weight_)),
       output_(placement.output),
       routes_(geometry_.to_string(), grid) {}
 
 Layout Convolution::bias() const {
-  if (!geometry_.is_transposed()) return bias_layout(weight_, shares_, weight_.split(0));
-  std::vector<std::string> axes = shares_.in;
-  axes.insert(axes.end(), shares_.out.begin(), shares_.out.end());
+  if (!geometry_.is_transposed()) return bias_layout(weight_, division_, weight_.split(0));
+  std::vector<std::string> axes = division_.in;
+  axes.insert(axes.end(), division_.out.begin(), division_.out.end());
   const Split split = bias_of_columns(weight_.split(0), weight_.split(1), rows_in_group(geometry_), geometry_.groups);
-  return Layout(shares_.grid, {geometry_.out_channels}, {{split, axes}}, weight_.kinds());
+  return Layout(division_.grid, {geometry_.out_channels}, {{split, axes}}, weight_.kinds());
 }
 
 DistributedTensor Convolution::operator()(const DistributedTensor& x, const at::Tensor& weight,
@@ -109,7 +109,7 @@ Route Convolution::plan(const Layout& input) const {
   if (output_) output = output_(shape);
 
   const bool transposed = geometry_.is_transposed();
-  const RowCuts rows = cut_rows(shares_, row_dims, input, output);
+  const RowCuts rows = cut_rows(division_, row_dims, input, output);
   const Layout made =
       transposed ? columns_side(rows, shape, channels, Kind::partial) : rows_side(rows, shape, channels, Kind::partial);
   shape[channels] = geometry_.in_channels;
@@ -147,20 +147,20 @@ Route Convolution::plan(const Layout& input) const {
 
 Layout Convolution::rows_side(const RowCuts& rows, std::vector<int64_t> shape, size_t dim, Kind kind) const {
   const auto& [split, axes] = weight_.cuts()[0];
-  return work_layout(shares_, rows, shape, {split.along(static_cast<int64_t>(dim)), axes}, weight_.cuts()[1].axes,
+  return work_layout(division_, rows, shape, {split.along(static_cast<int64_t>(dim)), axes}, weight_.cuts()[1].axes,
                      kind);
 }
 
 Layout Convolution::columns_side(const RowCuts& rows, std::vector<int64_t> shape, size_t dim, Kind kind) const {
   const Layout::Cut &of_rows = weight_.cuts()[0], &of_columns = weight_.cuts()[1];
   if (geometry_.groups == 1)
-    return work_layout(shares_, rows, shape, {of_columns.split.along(static_cast<int64_t>(dim)), of_columns.axes},
+    return work_layout(division_, rows, shape, {of_columns.split.along(static_cast<int64_t>(dim)), of_columns.axes},
                        of_rows.axes, kind);
   std::vector<std::string> axes = of_rows.axes;
   axes.insert(axes.end(), of_columns.axes.begin(), of_columns.axes.end());
   const Split split = channels_of_columns(of_rows.split, of_columns.split, rows_in_group(geometry_), geometry_.groups,
                                           static_cast<int64_t>(dim));
-  return work_layout(shares_, rows, shape, {split, axes}, {}, kind);
+  return work_layout(division_, rows, shape, {split, axes}, {}, kind);
 }
 
 ConvNdImpl::ConvNdImpl(const ConvGeometry& geometry, const LayerLayouts& placement, const Grid& grid)

@@ -74,7 +74,7 @@ class Convolution {
 
   ConvGeometry geometry_;
   Layout weight_;
-  WorkDivision shares_;
+  WorkDivision division_;
   LayoutRule output_;
   Routes routes_;
 };

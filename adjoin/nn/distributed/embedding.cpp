@@ -50,7 +50,7 @@ at::Tensor look_up_here(const at::Tensor& ids, const at::Tensor& weight, const a
 EmbeddingImpl::EmbeddingImpl(const EmbeddingOptions& o, const LayerLayouts& placement, const Grid& grid)
     : options(o),
       weight_layout_(checked_weight(o, placement, grid)),
-      shares_(shares_of(name_of(o), weight_layout_, /*out_dim=*/1, /*in_dim=*/0)),
+      division_(division_of(name_of(o), weight_layout_, /*out_dim=*/1, /*in_dim=*/0)),
       output_(placement.output),
       prepared_(name_of(o), grid) {
   register_piece(weight_, "weight", {weight_layout_, grid, Initial::normal(1)}, placement.tensor);
@@ -65,13 +65,13 @@ EmbeddingImpl::Prepared EmbeddingImpl::prepare(const Layout& input) const {
   std::optional<Layout> output;
   if (output_) output = output_(shape);
 
-  const RowCuts rows = cut_rows(shares_, dims, input, output);
+  const RowCuts rows = cut_rows(division_, dims, input, output);
   std::map<std::string, Kind> kinds = rows.kinds;
-  for (const auto* axes : {&shares_.in, &shares_.out})
+  for (const auto* axes : {&division_.in, &division_.out})
     for (const std::string& axis : *axes) kinds[axis] = Kind::copied;
-  const Layout read(shares_.grid, input.shape(), rows.cuts, std::move(kinds));
-  const Layout made =
-      work_layout(shares_, rows, shape, {weight_layout_.split(1).along(last), shares_.out}, shares_.in, Kind::partial);
+  const Layout read(division_.grid, input.shape(), rows.cuts, std::move(kinds));
+  const Layout made = work_layout(division_, rows, shape, {weight_layout_.split(1).along(last), division_.out},
+                                  division_.in, Kind::partial);
 
   const Grid& grid = prepared_.grid();
   const at::Tensor places = places_held(weight_layout_, /*dim=*/0, grid.world().rank());

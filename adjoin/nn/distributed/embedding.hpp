@@ -48,7 +48,7 @@ class EmbeddingImpl : public ShardedModule {
   Prepared prepare(const Layout& input) const;
 
   Layout weight_layout_;
-  WorkDivision shares_;
+  WorkDivision division_;
   LayoutRule output_;
   PerLayout<Prepared> prepared_;
   at::Tensor weight_;

@@ -33,7 +33,7 @@ LinearImpl::LinearImpl(const LinearOptions& o, const LayerLayouts& placement, co
     : options(o),
       weight_layout_(
           weight_layout(name_of(o), "a weight of shape ", placement, layout_copied_on(grid.shape(), weight_shape(o)))),
-      shares_(shares_of(name_of(o), weight_layout_, /*out_dim=*/0, /*in_dim=*/1)),
+      division_(division_of(name_of(o), weight_layout_, /*out_dim=*/0, /*in_dim=*/1)),
       output_(placement.output),
       routes_(name_of(o), grid) {
   const double deviation = 1 / std::sqrt(3.0 * static_cast<double>(o.in_features()));
@@ -41,7 +41,7 @@ LinearImpl::LinearImpl(const LinearOptions& o, const LayerLayouts& placement, co
                  placement.tensor);
   if (o.bias())
     register_piece(bias_, "bias",
-                   {bias_layout(weight_layout_, shares_, weight_layout_.split(0)), grid, Initial::zeros()},
+                   {bias_layout(weight_layout_, division_, weight_layout_.split(0)), grid, Initial::zeros()},
                    placement.tensor);
 }
 
@@ -63,11 +63,11 @@ Route LinearImpl::plan(const Layout& input) const {
   std::optional<Layout> output;
   if (output_) output = output_(shape);
 
-  const RowCuts rows = cut_rows(shares_, dims, input, output);
-  const Layout read = work_layout(shares_, rows, input.shape(), {weight_layout_.split(1).along(last), shares_.in},
-                                  shares_.out, Kind::copied);
-  const Layout made =
-      work_layout(shares_, rows, shape, {weight_layout_.split(0).along(last), shares_.out}, shares_.in, Kind::partial);
+  const RowCuts rows = cut_rows(division_, dims, input, output);
+  const Layout read = work_layout(division_, rows, input.shape(), {weight_layout_.split(1).along(last), division_.in},
+                                  division_.out, Kind::copied);
+  const Layout made = work_layout(division_, rows, shape, {weight_layout_.split(0).along(last), division_.out},
+                                  division_.in, Kind::partial);
   const std::vector<Window> windows(input.shape().size());
   const bool links_bias = bias_.defined() && weight_layout_.split(1).parts() > 1;  // one of several workers adds it
   const auto kernel = [links_bias](const at::Tensor& x, at::TensorList parameters) {

@@ -44,7 +44,7 @@ class LinearImpl : public ShardedModule {
   Route plan(const Layout& input) const;
 
   Layout weight_layout_;
-  WorkDivision shares_;
+  WorkDivision division_;
   LayoutRule output_;
   Routes routes_;
   at::Tensor weight_, bias_;

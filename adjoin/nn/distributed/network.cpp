@@ -97,22 +97,6 @@ class Twins {
   std::map<const torch::nn::Module*, AnyModule> known_;
 };
 
-void check_axes(const NetworkPlacement& placement) {
-  std::set<std::string> named;
-  const auto check = [&](const std::vector<std::string>& axes) {
-    for (const std::string& axis : axes) {
-      placement.grid.shape().axis_index(axis);  // throws if there is no such axis
-      require(named.insert(axis).second, [&] {
-        return "distributed: axis '" + axis +
-               "' is named twice, expected it to cut only one of batch, channels and space";
-      });
-    }
-  };
-  check(placement.batch);
-  check(placement.channels);
-  for (const auto& axes : placement.space) check(axes);
-}
-
 /// The layers with their options and modes, and which parameters require gradients or have hooks.
 std::string text_of(const torch::nn::SequentialImpl& model) {
   std::ostringstream text;
@@ -172,8 +156,21 @@ std::vector<std::string> NetworkPlacement::feature_axes() const {
   return axes;
 }
 
+void NetworkPlacement::check_axes() const {
+  std::vector<std::string> axes = feature_axes();
+  axes.insert(axes.begin(), batch.begin(), batch.end());
+  std::set<std::string> named;
+  for (const std::string& axis : axes) {
+    grid.shape().axis_index(axis);  // throws if there is no such axis
+    require(named.insert(axis).second, [&] {
+      return "distributed: axis '" + axis +
+             "' is named twice, expected it to cut only one of batch, channels and space";
+    });
+  }
+}
+
 Sequential distributed(const torch::nn::SequentialImpl& model, const NetworkPlacement& placement) {
-  check_axes(placement);
+  placement.check_axes();
   linalg::check_agreement("distributed", text_of(model), placement.grid.world());
   Sequential net = Twins(placement).of_sequence(model, "");
   const State state = state_of(model);

@@ -19,6 +19,8 @@ struct NetworkPlacement {
   /// The layout of [batch, *, features], or of features alone. As there is no space, the axes of space cut the features too.
   Layout of_features(const std::vector<int64_t>& shape) const;
   std::vector<std::string> feature_axes() const;
+  /// Throws: InvalidArgument for an axis that the grid lacks, or that is named twice
+  void check_axes() const;
 };
 
 /// The same network on a placement. Weights, buffers and names are those of the model on worker 0 of the world, and so are its

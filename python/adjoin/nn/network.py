@@ -36,7 +36,7 @@ def distributed(model, *, grid, batch=(), channels=(), space=()):
     if type(model) is not torch.nn.Sequential:
         raise InvalidArgument(f"distributed: expected a torch.nn.Sequential, got a {type(model).__name__}")
     placement = _adjoin.NetworkPlacement(grid, list(batch), list(channels), [list(axes) for axes in space])
-    _check_axes(placement)
+    placement.check_axes()
     _adjoin.check_agreement("distributed", _text_of(model), grid.world)
     net = _Twins(placement).sequence(model, "")
     state = {name: tensor.detach() for name, tensor in [*model.named_parameters(), *model.named_buffers()]}
@@ -47,17 +47,6 @@ def distributed(model, *, grid, batch=(), channels=(), space=()):
             piece.tensor.requires_grad_(piece.name in trained)
     _adjoin.scatter_state(state, pieces, 0)
     return net
-
-
-def _check_axes(placement):
-    named = set()
-    for axis in [*placement.batch, *placement.channels, *(axis for axes in placement.space for axis in axes)]:
-        placement.grid.shape.axis_size(axis)  # raises where there is none
-        if axis in named:
-            raise InvalidArgument(
-                f"distributed: axis '{axis}' is named twice, expected it to cut only one of batch, channels and space"
-            )
-        named.add(axis)
 
 
 def _lost_of(module):
