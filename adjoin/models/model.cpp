@@ -49,6 +49,15 @@ ModelImpl::ModelImpl(std::vector<Segment> segments, const Grid& stage, const at:
   }
 }
 
+void ModelImpl::release_weights() const {
+  sharded_.release();
+  for (size_t segment = 0; segment < segments_.size(); ++segment) release_whole(segment);
+}
+
+void ModelImpl::release_whole(size_t segment) const {
+  if (const auto& release = segments_[segment].release_whole) release(modules_[segment]);
+}
+
 std::vector<nn::Parameter> ModelImpl::pieces(const std::string& part) const {
   const auto sharded = shards_.find(part);
   return sharded == shards_.end() ? nn::parameters_of(*named_children()[part], stage(), {"tp"})
@@ -74,7 +83,11 @@ at::Tensor ModelImpl::forward(const at::Tensor& input, const ForwardPass& pass,
 parallel::Bundle ModelImpl::run(size_t segment, const parallel::Bundle& x, const at::Tensor& input,
                                 const ForwardPass& pass, parallel::PlaceInStage place) const {
   const auto& with_input = segments_[segment].with_input;
-  if (with_input) return with_input(modules_[segment], x, input, pass);
+  if (with_input) {
+    parallel::Bundle y = with_input(modules_[segment], x, input, pass);
+    if (!place.backward_follows) release_whole(segment);
+    return y;
+  }
   return run(segment, static_cast<const at::Tensor&>(x), pass, nullptr, place);
 }
 

@@ -35,7 +35,7 @@ class ModelImpl : public torch::nn::Module {
   parallel::Bundle run(size_t segment, const parallel::Bundle& x, const at::Tensor& input, const ForwardPass& pass,
                        parallel::PlaceInStage place = {}) const;
   /// To call after a backward: releases the memory of weights that were gathered for it.
-  void release_weights() const { sharded_.release(); }
+  void release_weights() const;
 
   const std::vector<Segment>& segments() const { return segments_; }
   const Modules& modules(size_t segment) const { return modules_[segment]; }
@@ -48,6 +48,8 @@ class ModelImpl : public torch::nn::Module {
   const Grid& stage() const { return modules_.front().stage; }
 
  private:
+  void release_whole(size_t segment) const;
+
   std::vector<Segment> segments_;
   std::vector<Modules> modules_;  // for each segment
   std::map<std::string, std::shared_ptr<parallel::WeightShards>> shards_;

@@ -29,10 +29,18 @@ struct ModuleRecipe {
   /// Whether its weights are large tables in which rows are looked up, and which nothing else reads: where only their owners keep
   /// them, the rows that are read move.
   bool is_table = false;
-  /// What the full names of its parameters begin with in the place of its own name, where several parts share that.
+  /// What the full names of its parameters begin with in the place of its own name, where several parts share that; the rest of
+  /// these names is then in `weights`.
   std::string weights_of = {};
+  std::set<std::string> weights = {};
 
   const std::string& beginning() const { return weights_of.empty() ? name : weights_of; }
+  /// Whether a parameter with this full name is one of its own.
+  bool has(const std::string& parameter) const {
+    const std::string& first = beginning();
+    return parameter.starts_with(first + ".") &&
+           (weights_of.empty() || weights.contains(parameter.substr(first.size() + 1)));
+  }
 };
 
 /// Of which weights each of the ranks that hold copies keeps its shard only; where all ranks keep all, whether rows of tables'
@@ -77,6 +85,9 @@ struct Segment {
   std::function<parallel::Bundle(const Modules& modules, const parallel::Bundle& x, const at::Tensor& input,
                                  const ForwardPass& pass)>
       with_input = {};
+  /// For modules that keep shards of weights themselves: frees the memory of those that are whole for a while. Called after each backward,
+  /// and after a forward pass that its own backward does not follow.
+  std::function<void(const Modules& modules)> release_whole = {};
   int64_t experts = 0;      ///< number of experts in its layer of experts; 0: it has none
   bool recomputes = false;  ///< keeps only its input for backward, which computes the segment again
   /// The shape of this rank's output for these rows; not needed for the last segment of a model.

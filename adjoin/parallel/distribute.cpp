@@ -309,6 +309,9 @@ const std::vector<nn::Parameter>& Distributed::trained() const {
 const std::vector<nn::Parameter>& Distributed::shards() const {
   return state_->trained(/*sharded=*/true);
 }
+void Distributed::release_whole() const {
+  if (state_->sharded_) state_->sharded_->release();
+}
 const Grid& Distributed::grid() const {
   return state_->home_->grid;
 }

@@ -105,6 +105,8 @@ class Distributed {
   /// Cost: an all-gather of each weight in each of forward and backward, and a reduce-scatter of its gradient
   /// Throws: InvalidArgument after a call of `trained`, which this one excludes
   const std::vector<nn::Parameter>& shards() const;
+  /// Frees the memory of pieces that are whole. Else up to two modules keep it from a forward pass until its backward.
+  void release_whole() const;
 
   const Grid& grid() const;
   const Cuts& cuts() const;

@@ -28,8 +28,12 @@ class ShardedPieces {
   /// Adds a gradient of a whole piece, a summand, to that of its shard. Called by all workers that hold copies. As an update may
   /// follow, which workers without elements do not see, nothing stays whole from now on until the next `begin`.
   void add(size_t piece, const at::Tensor& gradient);
-  /// A step begins: its forward pass and its backward.
-  void begin() { gathers_->keep(true); }
+  /// A step begins: its forward pass and its backward. What backward has read of weights that are not trained is freed first.
+  void begin() {
+    release();
+    gathers_->keep(true);
+  }
+  void release() { gathers_->release(); }
 
  private:
   std::vector<nn::Parameter> kept_;

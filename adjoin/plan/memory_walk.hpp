@@ -43,7 +43,7 @@ class MemoryWalk {
   void run(const pipeline::Action& of, const StageNeeds& stage, double now) {
     const pipeline::Kind action = of.kind;
     std::erase_if(sent_, [&](const auto& message) {
-      const bool is_taken = message.first <= now;
+      const bool is_taken = message.first < now;  // at the same time its receiver has only begun to
       if (is_taken) live_ -= message.second;
       return is_taken;
     });

@@ -81,8 +81,7 @@ std::set<WeightUse> uses_at(const Stages& stages, int pp, const std::string& par
   for (const int stage : stages.stages_at(pp))
     for (size_t i = stages.first_of(stage); i < stages.ends[static_cast<size_t>(stage)]; ++i)
       for (const models::ModuleRecipe& part : stages.segments[i].parts)
-        if (parameter.starts_with(part.beginning() + "."))
-          uses.insert(i == 0 ? WeightUse::look_up : WeightUse::product);
+        if (part.has(parameter)) uses.insert(i == 0 ? WeightUse::look_up : WeightUse::product);
   return uses;
 }
 
@@ -92,7 +91,6 @@ bool is_of_experts(const PlannedRun& run, const nn::Parameter& parameter) {
 
 OptimizerNeeds needs_of_optimizer(const PlannedRun& run, const SilentRank& rank, std::vector<nn::Parameter> parameters,
                                   const std::vector<nn::Parameter>& whole, const MicroBatches::OfRank& of_rank) {
-  if (parameters.empty()) return {};
   const Configuration& c = run.configuration;
   const int pp = rank.grid.coordinate("pp");
   const PeakMemory memory;
@@ -126,13 +124,12 @@ OptimizerNeeds needs_of_optimizer(const PlannedRun& run, const SilentRank& rank,
   }
   OptimizerNeeds found;
   parallel::Rule rule = rule_that_counts(c, parameters, found);
-  const Communicator world = parameters.front().grid.world();
   parallel::Optimizer optimizer(std::move(parameters), std::move(rule),
                                 {.compares_copies = false,
                                  .zero = zero_of_updates(c),
                                  .sums_in_backward = sums_in_backward(c, run.stages.segments),
                                  .lanes = lanes,
-                                 .workers = world});
+                                 .workers = rank.grid.world()});
   for (const nn::Parameter& parameter : in_lanes) add_zeros(run, pp, parameter, of_rank.batches, *lanes->gradients);
   rank.calls->calls.clear();
   for (const nn::Parameter& parameter : used_twice) {  // which WeightShards sums after the last backward

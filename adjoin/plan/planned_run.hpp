@@ -30,8 +30,7 @@ struct PlannedRun {
   /// Whether rows of a weight are looked up and nothing else reads it: their gradients are one after the last backward only.
   bool is_table(const std::string& parameter) const {
     const auto is_part_of_it = [&](const models::ModuleRecipe& part) {
-      return part.is_table && kept_as(part, train::sharding_of(configuration)) &&
-             parameter.starts_with(part.beginning() + ".");
+      return part.is_table && kept_as(part, train::sharding_of(configuration)) && part.has(parameter);
     };
     return std::ranges::any_of(stages.segments,
                                [&](const auto& segment) { return std::ranges::any_of(segment.parts, is_part_of_it); });

@@ -94,15 +94,15 @@ models::Model made(const SegmentTrial& trial) {
 
 using Sums = std::vector<std::unique_ptr<parallel::BucketSum>>;
 
-Sums sums_in_backward_of(const models::Model& model, const std::set<std::string>& summed,
-                         const std::optional<HeldLanes>& lanes) {
+Sums sums_in_backward_of(const SegmentTrial& trial, const models::Model& model, const std::optional<HeldLanes>& lanes) {
   using parallel::BucketSum;
   Sums sums;
-  for (const nn::Parameter& parameter : parameters_of(model))
-    if (summed.contains(parameter.name))
-      sums.push_back(std::make_unique<BucketSum>(std::vector{parameter},
-                                                 parallel::Bucket({parallel::reals_of(parameter)}, {0}),
-                                                 BucketSum::When::each_time, lanes));
+  for (const models::ModuleRecipe& part : trial.segment.parts)
+    for (const nn::Parameter& parameter : model->pieces(part.name))
+      if (trial.summed.contains(part.beginning() + "." + parameter.name))
+        sums.push_back(std::make_unique<BucketSum>(std::vector{parameter},
+                                                   parallel::Bucket({parallel::reals_of(parameter)}, {0}),
+                                                   BucketSum::When::each_time, lanes));
   return sums;
 }
 
@@ -318,7 +318,7 @@ SegmentNeeds measure(const SegmentTrial& trial) {
   if (trial.lanes) lanes = *trial.lanes;
   if (lanes) lanes->gradients = std::make_shared<LaneGradients>();
   const auto order = [&](int64_t number) { return order_of(trial, lanes ? lanes->gradients : nullptr, number); };
-  const Sums sums = sums_in_backward_of(model, trial.summed, lanes);
+  const Sums sums = sums_in_backward_of(trial, model, lanes);
   if (lanes) model->sum_lanes(*lanes);
   for (const std::string& part : trial.summed_earlier) model->shards().at(part)->leave_gradients();
   SegmentNeeds needs = needs_of_pass(trial, model, sums, memory, order(0)), again = needs;

@@ -35,6 +35,9 @@ class ProgramOnRank {
     Part(std::shared_ptr<ProgramOnRank> rank, const std::vector<parallel::NamedTensor>& tensors, const Grid& place,
          const parallel::Cuts& cuts, bool shards);
     void begin(const Step& step, int64_t drawn) { model_->begin(step, drawn); }
+    void release_whole() const {
+      if (model_) model_->release_whole();
+    }
     ProgramOnRank& rank() const { return *rank_; }
 
    private:

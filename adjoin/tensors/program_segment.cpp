@@ -264,12 +264,18 @@ std::shared_ptr<torch::nn::Module> ProgramNet::made(Ranks& ranks, const std::vec
     auto net = program::load_program(path());
     if (configuration_.recompute == Recompute::segment) recompute_blocks(*net);
     net->to(tensor.device());
+    // A rank has the weights of its own stages alone: the parts take their values from the program that the process's ranks share.
+    for (const parallel::NamedTensor& one : parallel::tensors_of(*net))
+      one.tensor.set_data(at::empty({0}, one.tensor.options().requires_grad(false)));
     return ProgramOnRank{.net = net,
                          .stages = program::stages_between(net, ranks.borders),
                          .grid = parallel::as_world(stage),
                          .is_plain = configuration_.masks == Masks::torch};
   });
-  const std::vector<parallel::NamedTensor> tensors = named(*rank->net, weights);
+  const std::vector<parallel::NamedTensor> tensors = named(*rank->net, weights), values = named(*net_, weights);
+  for (size_t i = 0; i < tensors.size(); ++i)
+    tensors[i].tensor.set_data(
+        values[i].tensor.detach().to(tensors[i].tensor.options(), /*non_blocking=*/false, /*copy=*/true));
   return std::make_shared<ProgramOnRank::Part>(rank, tensors, stage, cuts_of(cuts_, tensors), shards);
 }
 
@@ -300,7 +306,8 @@ std::vector<models::Segment> ProgramNet::segments(int stages, const Communicator
           {.name = part,
            .make = [this, ranks, names](const Grid& grid,
                                         const at::TensorOptions& tensor) { return made(*ranks, names, grid, tensor); },
-           .weights_of = kProgramPart});
+           .weights_of = kProgramPart,
+           .weights = {names.begin(), names.end()}});
     }
     segment.with_input = [this, place, unpack, pack](const models::Modules& modules, const parallel::Bundle& x,
                                                      const at::Tensor& input, const ForwardPass& pass) {
@@ -310,6 +317,10 @@ std::vector<models::Segment> ProgramNet::segments(int stages, const Communicator
       const parallel::Bundle given = rank.run(place, modules, x, inputs, pass.step, output_name_);
       const bool packs = pack && place + 1 == rank.stages.size();
       return packs ? parallel::Bundle(pack(given, input)) : given;
+    };
+    segment.release_whole = [](const models::Modules& modules) {
+      for (size_t part = 0; part < modules.of_parts.size(); ++part)
+        modules.as<ProgramOnRank::Part>(part).release_whole();
     };
   }
   return segments;

@@ -108,8 +108,8 @@ struct StagesCase {
 
 TEST(TensorTask, trains_programs_in_stages_as_one_worker_does) {
   const test::TemporaryFolder folder;
-  constexpr StagesCase kCases[] = {{2, 2, 1, "gpipe"},   {2, 2, 1, "interleaved"}, {2, 2, 1, "zb-h1"}, {3, 3},
-                                   {4, 2, 1, "1f1b", 3}, {4, 2, 2, "interleaved"}};
+  constexpr StagesCase kCases[] = {{2, 2, 1, "gpipe"},   {2, 2, 1, "interleaved"}, {2, 2, 1, "zb-h1"},      {3, 3},
+                                   {4, 2, 1, "1f1b", 3}, {4, 2, 1, "1f1b", 2},     {4, 2, 2, "interleaved"}};
   for_each_world({2, 3, 4}, [&](const Communicator& world) {
     const std::string place = text_from_rank(0, folder.path().string(), world);
     Configuration c;  // a tied head, dropout, values of whole numbers that every stage computes
