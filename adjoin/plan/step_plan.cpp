@@ -117,99 +117,128 @@ std::vector<int64_t> sizes_sent(const parallel::Bundle& tensors, bool forward) {
   return bytes;
 }
 
-RankPlan plan_rank(const PlannedRun& run, const EqualRanks& alike, const OptimizerNeeds& optimizer, SilentRank& rank,
-                   const MicroBatches::OfRank& of_rank, MeasuredSegments& measured) {
-  const models::Model& model = alike.model;
-  const int pp = rank.grid.coordinate("pp"), along_pp = rank.grid.axis("pp").size();
-  RankPlan plan = alike.weights;
-  plan.rank = rank.grid.world().rank();
-  plan.pp = pp;
-  plan.rows = rank.rows;
-  plan.moments = optimizer.moments;
-  plan.checkpoint_copies = copied_by_save(run, model, rank.grid, plan.moments);
-  plan.update = plan.calls = optimizer.calls;
-  plan.updated_weights = optimizer.updated;
-  plan.solved_matrices = optimizer.solved;
-  for (const int stage : run.stages.stages_at(pp)) plan.work.push_back({.stage = stage, .forward = {}, .backward = {}});
-  const bool one_a_host = run.hosts == rank.grid.world().size();
-  MemoryWalk memory(model, alike.gradients, plan.weights + plan.moments);
-  std::map<std::pair<int, int>, StageNeeds> needs_of;  // by stage and micro-batch
-  const SegmentsOwner owner{model, alike.summed, rank.grid, *rank.calls, of_rank.held()};
-  const std::vector<OrderedBatch>& batches = of_rank.batches;
-  const auto send = [&](const pipeline::Action& action, int to) {
-    if (run.stages.pp_of(to) == pp) return;
-    const OrderedBatch& batch = batches[static_cast<size_t>(action.micro_batch)];
+/// Goes through the actions of a rank, and adds up what they need.
+class PlannedRank {
+ public:
+  PlannedRank(const PlannedRun& run, const EqualRanks& alike, const OptimizerNeeds& optimizer, SilentRank& rank,
+              const MicroBatches::OfRank& of_rank, MeasuredSegments& measured)
+      : run_(run),
+        pp_(rank.grid.coordinate("pp")),
+        along_pp_(rank.grid.axis("pp").size()),
+        one_a_host_(run.hosts == rank.grid.world().size()),
+        owner_{alike.model, alike.summed, rank.grid, *rank.calls, of_rank.held()},
+        batches_(of_rank.batches),
+        measured_(measured),
+        plan_(alike.weights),
+        memory_(alike.model, alike.gradients, plan_.weights + optimizer.moments) {
+    plan_.rank = rank.grid.world().rank();
+    plan_.pp = pp_;
+    plan_.rows = rank.rows;
+    plan_.moments = optimizer.moments;
+    plan_.checkpoint_copies = copied_by_save(run, alike.model, rank.grid, plan_.moments);
+    plan_.calls = optimizer.calls;
+    plan_.update = optimizer.calls;
+    plan_.updated_weights = optimizer.updated;
+    plan_.solved_matrices = optimizer.solved;
+    for (const int stage : run.stages.stages_at(pp_))
+      plan_.work.push_back({.stage = stage, .forward = {}, .backward = {}});
+    const auto& actions = run.stages.schedule.actions[static_cast<size_t>(pp_)];
+    for (size_t i = 0; i < actions.size(); ++i) carry_out(actions[i], run.timeline.begins[static_cast<size_t>(pp_)][i]);
+    for (const auto& [segment, calls] : of_step_) {
+      plan_.calls.insert(plan_.calls.end(), calls.begin(), calls.end());
+      plan_.update.insert(plan_.update.end(), calls.begin(), calls.end());
+    }
+    plan_.activations = memory_.most_kept();
+    plan_.highest = std::max(memory_.highest(), plan_.weights + optimizer.highest);
+  }
+
+  RankPlan plan() && { return std::move(plan_); }
+
+ private:
+  const OrderedBatch& batch_of(const pipeline::Action& action) const {
+    return batches_[static_cast<size_t>(action.micro_batch)];
+  }
+  StageWork& work_of(int stage) { return *std::ranges::find(plan_.work, stage, &StageWork::stage); }
+
+  void send(const pipeline::Action& action, int to) {
+    if (run_.stages.pp_of(to) == pp_) return;
     const bool forward = to > action.stage;
-    const parallel::Bundle tensors = measured.arriving(std::min(action.stage, to), owner, batch);
+    const parallel::Bundle tensors = measured_.arriving(std::min(action.stage, to), owner_, batch_of(action));
     const std::vector<int64_t> sizes = sizes_sent(tensors, forward);
-    for (const int64_t size : sizes) plan.calls.push_back({std::nullopt, along_pp, size});
-    if (forward && run.stages.segments.front().with_input)  // what they are travels ahead
+    for (const int64_t size : sizes) plan_.calls.push_back({std::nullopt, along_pp_, size});
+    if (forward && run_.stages.segments.front().with_input)  // what they are travels ahead
       for (const int64_t numbers : {int64_t{1}, std::ssize(parallel::numbers_of(parallel::spec_of(tensors)))})
-        plan.calls.push_back({std::nullopt, along_pp, static_cast<int64_t>(sizeof(int64_t)) * numbers});
+        plan_.calls.push_back({std::nullopt, along_pp_, static_cast<int64_t>(sizeof(int64_t)) * numbers});
     const int64_t bytes = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
-    if (forward) std::ranges::find(plan.work, action.stage, &StageWork::stage)->sent += bytes;
-    memory.send(bytes, run.taken_at(to, to > action.stage, action.micro_batch));
-  };
-  const auto receive = [&](const pipeline::Action& action, int from, const OrderedBatch& batch) {
-    if (from < 0 || from >= run.stages.count() || run.stages.pp_of(from) == pp) return;
-    const auto sizes = sizes_sent(measured.arriving(std::min(action.stage, from), owner, batch), from < action.stage);
-    memory.receive(std::accumulate(sizes.begin(), sizes.end(), int64_t{0}));
-  };
-  std::map<std::pair<int, size_t>, std::vector<PlannedCall>> of_step;  // by stage and segment
-  const auto& actions = run.stages.schedule.actions[static_cast<size_t>(pp)];
-  for (size_t i = 0; i < actions.size(); ++i) {
-    const pipeline::Action& action = actions[i];
-    const OrderedBatch& batch = batches[static_cast<size_t>(action.micro_batch)];
-    const auto [known, is_new] = needs_of.try_emplace({action.stage, action.micro_batch});
-    if (is_new) known->second = measured.needs(action.stage, action.micro_batch, owner, batch);
+    if (forward) work_of(action.stage).sent += bytes;
+    memory_.send(bytes, run_.taken_at(to, to > action.stage, action.micro_batch));
+  }
+
+  void receive(const pipeline::Action& action, int from) {
+    if (from < 0 || from >= run_.stages.count() || run_.stages.pp_of(from) == pp_) return;
+    const auto sizes =
+        sizes_sent(measured_.arriving(std::min(action.stage, from), owner_, batch_of(action)), from < action.stage);
+    memory_.receive(std::accumulate(sizes.begin(), sizes.end(), int64_t{0}));
+  }
+
+  void carry_out(const pipeline::Action& action, double now) {
+    const auto [known, is_new] = needs_of_.try_emplace({action.stage, action.micro_batch});
+    if (is_new) known->second = measured_.needs(action.stage, action.micro_batch, owner_, batch_of(action));
     const StageNeeds& needs = known->second;
     if (action.kind == pipeline::Kind::forward)
-      receive(action, action.stage - 1, batch);
+      receive(action, action.stage - 1);
     else if (action.kind != pipeline::Kind::weight)
-      receive(action, action.stage + 1, batch);
-    memory.run(action, needs, run.timeline.begins[static_cast<size_t>(pp)][i]);
-    if (action.kind == pipeline::Kind::weight) continue;
+      receive(action, action.stage + 1);
+    memory_.run(action, needs, now);
+    if (action.kind == pipeline::Kind::weight) return;
     if (action.kind != pipeline::Kind::forward) {
       if (action.stage > 0) send(action, action.stage - 1);
-      continue;
+      return;
     }
-    StageWork& work = *std::ranges::find(plan.work, action.stage, &StageWork::stage);
-    for (size_t segment = 0; segment < needs.segments.size(); ++segment) {
-      const SegmentNeeds* of_segment = needs.segments[segment];
-      std::vector<PlannedCall> calls = of_segment->calls;
-      const auto turn = calls.begin() + static_cast<std::ptrdiff_t>(of_segment->forward_calls);
-      const auto fetch_ahead = [&](auto first, size_t count) {
-        for (auto call = first; call != first + static_cast<std::ptrdiff_t>(count); ++call) call->goes_on = one_a_host;
-      };
-      if (segment > 0) fetch_ahead(calls.begin(), of_segment->gathers);
-      if (segment + 1 < needs.segments.size()) fetch_ahead(turn, of_segment->gathers_again);
-      plan.calls.insert(plan.calls.end(), calls.begin(), calls.end());
-      work.forward.insert(work.forward.end(), calls.begin(), turn);
-      work.backward.insert(work.backward.end(), turn, calls.end());
-      work.seconds += of_segment->seconds;
-      ++work.passes;
-      if (of_segment->calls_of_step.empty()) continue;
-      std::vector<PlannedCall>& sums = of_step[{action.stage, segment}];
-      if (sums.empty()) sums.resize(of_segment->calls_of_step.size());
-      for (size_t call = 0; call < sums.size(); ++call) {
-        const int64_t before = sums[call].bytes;
-        sums[call] = of_segment->calls_of_step[call];
-        sums[call].bytes += before;
-      }
-    }
-    if (action.stage + 1 < run.stages.count())
+    for (size_t segment = 0; segment < needs.segments.size(); ++segment) add_calls(action.stage, segment, needs);
+    if (action.stage + 1 < run_.stages.count())
       send(action, action.stage + 1);
     else
-      plan.tally = needs.segments.back()->tally;
+      plan_.tally = needs.segments.back()->tally;
   }
-  for (const auto& [segment, calls] : of_step) {
-    plan.calls.insert(plan.calls.end(), calls.begin(), calls.end());
-    plan.update.insert(plan.update.end(), calls.begin(), calls.end());
+
+  /// The calls of a segment in forward and backward, and those of the step.
+  void add_calls(int stage, size_t segment, const StageNeeds& needs) {
+    const SegmentNeeds& of_segment = *needs.segments[segment];
+    std::vector<PlannedCall> calls = of_segment.calls;
+    const auto turn = calls.begin() + static_cast<std::ptrdiff_t>(of_segment.forward_calls);
+    const auto fetch_ahead = [&](auto first, size_t count) {
+      for (auto call = first; call != first + static_cast<std::ptrdiff_t>(count); ++call) call->goes_on = one_a_host_;
+    };
+    if (segment > 0) fetch_ahead(calls.begin(), of_segment.gathers);
+    if (segment + 1 < needs.segments.size()) fetch_ahead(turn, of_segment.gathers_again);
+    plan_.calls.insert(plan_.calls.end(), calls.begin(), calls.end());
+    StageWork& work = work_of(stage);
+    work.forward.insert(work.forward.end(), calls.begin(), turn);
+    work.backward.insert(work.backward.end(), turn, calls.end());
+    work.seconds += of_segment.seconds;
+    ++work.passes;
+    if (of_segment.calls_of_step.empty()) return;
+    std::vector<PlannedCall>& sums = of_step_[{stage, segment}];
+    if (sums.empty()) sums.resize(of_segment.calls_of_step.size());
+    for (size_t call = 0; call < sums.size(); ++call) {
+      const int64_t before = sums[call].bytes;
+      sums[call] = of_segment.calls_of_step[call];
+      sums[call].bytes += before;
+    }
   }
-  plan.activations = memory.most_kept();
-  plan.highest = std::max(memory.highest(), plan.weights + optimizer.highest);
-  return plan;
-}
+
+  const PlannedRun& run_;
+  const int pp_, along_pp_;
+  const bool one_a_host_;
+  const SegmentsOwner owner_;
+  const std::vector<OrderedBatch>& batches_;
+  MeasuredSegments& measured_;
+  RankPlan plan_;
+  MemoryWalk memory_;
+  std::map<std::pair<int, int>, StageNeeds> needs_of_;                  // by stage and micro-batch
+  std::map<std::pair<int, size_t>, std::vector<PlannedCall>> of_step_;  // by stage and segment
+};
 
 /// What the models of ranks depend on, besides their coordinates along pp and tp.
 std::vector<int64_t> layout_of_models(const Configuration& c, const Stages& stages) {
@@ -288,7 +317,8 @@ std::vector<RankPlan> StepPlanner::plan(const Configuration& configuration, cons
   std::vector<RankPlan> plans(ranks.size());
   int64_t tally = 0;
   for (const size_t i : order) {
-    plans[i] = plan_rank(run, model_of(ranks[i]), optimizers[i], ranks[i], batches.of(ranks[i].grid), measured);
+    const MicroBatches::OfRank& of_rank = batches.of(ranks[i].grid);
+    plans[i] = PlannedRank(run, model_of(ranks[i]), optimizers[i], ranks[i], of_rank, measured).plan();
     tally = std::max(tally, plans[i].tally);
   }
   if (world == 1) return plans;
