@@ -76,7 +76,7 @@ bool is_in_forward_mode() {
          torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr;
 }
 
-constexpr size_t kMostInputs = 3;
+constexpr size_t kMostInputs = 8;
 
 struct Recomputation {
   Function f;
@@ -108,10 +108,11 @@ std::pair<at::Tensor, std::shared_ptr<const GraphNotes>> noted(const Function& f
 /// may be missing.
 struct Recomputed : torch::autograd::Function<Recomputed> {
   using Input = std::optional<at::Tensor>;
-  static at::Tensor forward(AutogradContext* ctx, const Input& first, const Input& second, const Input& third,
+  static at::Tensor forward(AutogradContext* ctx, const Input& a, const Input& b, const Input& c, const Input& d,
+                            const Input& e, const Input& f, const Input& g, const Input& h,
                             const Recomputation& recomputation) {
     tensor_list inputs;
-    for (const Input& x : {first, second, third})
+    for (const Input& x : {a, b, c, d, e, f, g, h})
       if (x) inputs.push_back(*x);
     ctx->save_for_backward(inputs);
     ctx->saved_data["recomputation"] = saved_value(recomputation);
@@ -150,7 +151,7 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
 
 at::Tensor recomputed(const Function& f, const std::vector<at::Tensor>& inputs) {
   require(!inputs.empty() && inputs.size() <= kMostInputs,
-          [&] { return "recomputed: expected 1 to 3 inputs, got " + std::to_string(inputs.size()); });
+          [&] { return "recomputed: expected 1 to 8 inputs, got " + std::to_string(inputs.size()); });
   const bool is_asked =
       std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& x) { return x.requires_grad(); });
   if (!at::GradMode::is_enabled() || !is_asked || recomputing || is_in_forward_mode()) return f(inputs);
@@ -161,7 +162,8 @@ at::Tensor recomputed(const Function& f, const std::vector<at::Tensor>& inputs) 
       recomputation.home = piece_of(x).home;
       recomputation.drawn = recomputation.home->drawn;
     }
-  return Recomputed::apply(input(0), input(1), input(2), recomputation);
+  return Recomputed::apply(input(0), input(1), input(2), input(3), input(4), input(5), input(6), input(7),
+                           recomputation);
 }
 
 std::optional<RecomputedNode> recomputed_of(const torch::autograd::Node& node) {

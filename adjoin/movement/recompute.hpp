@@ -23,7 +23,7 @@ class GraphNotes;
 /// directly, since nothing would request its backward; so it is in forward mode, whose derivatives f carries itself.
 ///
 /// Adjoint: once differentiable; calls must not be nested
-/// Throws:  InvalidArgument for no input, or more than 3 inputs
+/// Throws:  InvalidArgument for no input, or more than 8 inputs
 /// Cost:    f's forward pass once more, its communication included; memory: the inputs
 /// Source:  Chen et al., "Training deep nets with sublinear memory cost", arXiv 1604.06174
 at::Tensor recomputed(const std::function<at::Tensor(const std::vector<at::Tensor>&)>& f,
