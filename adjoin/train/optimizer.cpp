@@ -26,13 +26,8 @@ parallel::Rule rule_of(const Configuration& configuration) {
 std::function<bool(const nn::Parameter&)> sums_in_backward(const Configuration& configuration,
                                                            std::span<const models::Segment> segments) {
   if (configuration.zero == 3) return [](const nn::Parameter&) { return false; };
-  std::set<std::string> shared;
-  const std::set<std::string> parts = models::shared_parts(segments);
-  for (const models::Segment& segment : segments)
-    for (const models::ModuleRecipe& part : segment.parts)
-      if (parts.contains(part.name)) shared.insert(part.beginning() + ".");
-  return [shared](const nn::Parameter& parameter) {
-    return std::ranges::none_of(shared, [&](const std::string& part) { return parameter.name.starts_with(part); });
+  return [shared = models::shared_parts(segments)](const nn::Parameter& parameter) {
+    return std::ranges::none_of(shared, [&](const auto& part) { return parameter.name.starts_with(part + "."); });
   };
 }
 
