@@ -7,6 +7,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
 #include "adjoin/cli/names.hpp"
+#include "adjoin/cli/option_rows.hpp"
 #include "adjoin/train/failures.hpp"
 
 namespace adjoin::cli {
@@ -43,6 +44,7 @@ void check_values(const CLI::App& app, const std::vector<std::string>& words) {
             [&] { return name + (earlier->second == name ? " is given twice" : " contradicts " + earlier->second); });
     if (!takes_value(*option)) {
       const std::string value = words[i].substr(name.size());
+      if (option->get_items_expected_max() > 0 && value == "=") check_not_empty(name, "");  // CLI11 would take none
       require(value.empty() || value == "=true" || value == "=false" || option->get_items_expected_max() > 0,
               [&] { return words[i] + ": expected " + name + " alone, or with =true or =false"; });
       continue;

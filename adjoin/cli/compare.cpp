@@ -15,30 +15,9 @@ struct CompareOptions {
   bool json = false;
 };
 
-Json json_of(const train::DifferentNumber& number) {
-  return {{"step", number.step},
-          {"kind", number.kind},
-          {"key", number.key},
-          {"first", number.first},
-          {"second", number.second}};
-}
-
-Json json_of(const train::DifferentTensor& tensor) {
-  return {{"step", tensor.step},         {"file", tensor.file},      {"name", tensor.name},
-          {"index", tensor.index},       {"first", tensor.first},    {"second", tensor.second},
-          {"elements", tensor.elements}, {"tensors", tensor.tensors}};
-}
-
-template <class Difference>
-Json json_or_null(const std::optional<Difference>& difference) {
-  return difference ? json_of(*difference) : Json();
-}
-
 std::string text_of(const train::DifferentTensor& tensor) {
-  std::vector<std::string> index;
-  for (const int64_t at : tensor.index) index.push_back(std::to_string(at));
   return (tensor.step > 0 ? "checkpoint of step " + std::to_string(tensor.step) + ": " : std::string()) + tensor.file +
-         " " + tensor.name + "[" + joined(index) + "] is " + tensor.first + " and " + tensor.second + "; " +
+         " " + tensor.name + "[" + joined(tensor.index) + "] is " + tensor.first + " and " + tensor.second + "; " +
          grouped(tensor.elements) + " of its " + counted(tensor.of_elements, "element") + " differ, and " +
          grouped(tensor.tensors) + " of " + counted(tensor.of_tensors, "tensor");
 }
@@ -46,13 +25,20 @@ std::string text_of(const train::DifferentTensor& tensor) {
 void run_compare(const CompareOptions& options) {
   const train::Comparison found = train::compare(options.first, options.second);
   Report report{options.json};
-  report.json = {{"equal", found.are_equal()},           {"steps", found.steps},
-                 {"checkpoints", found.checkpoints},     {"tensors", found.tensors},
-                 {"number", json_or_null(found.number)}, {"tensor", json_or_null(found.tensor)}};
-  if (const auto& number = found.number)
-    report.text << "step " << number->step << (number->kind == "step" ? "" : " (" + number->kind + ")") << ": "
-                << number->key << " is " << number->first << " and " << number->second << '\n';
-  if (found.tensor) report.text << text_of(*found.tensor) << '\n';
+  report.json = {{"equal", found.are_equal()}, {"steps", found.steps}, {"checkpoints", found.checkpoints},
+                 {"tensors", found.tensors},   {"number", nullptr},    {"tensor", nullptr}};
+  if (const auto& number = found.number) {
+    const auto& [kind, key, step, one, other] = *number;
+    report.json["number"] = {{"step", step}, {"kind", kind}, {"key", key}, {"first", one}, {"second", other}};
+    report.text << "step " << step << (kind == "step" ? "" : " (" + kind + ")") << ": " << key << " is " << one
+                << " and " << other << '\n';
+  }
+  if (const auto& tensor = found.tensor) {
+    report.json["tensor"] = {{"step", tensor->step},         {"file", tensor->file},      {"name", tensor->name},
+                             {"index", tensor->index},       {"first", tensor->first},    {"second", tensor->second},
+                             {"elements", tensor->elements}, {"tensors", tensor->tensors}};
+    report.text << text_of(*tensor) << '\n';
+  }
   if (found.are_equal()) {
     std::vector<std::string> compared;
     if (found.steps > 0) compared.push_back(counted(found.steps, "step"));

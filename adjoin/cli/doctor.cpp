@@ -14,7 +14,7 @@
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/lab/machine.hpp"
 #include "adjoin/lab/self_test.hpp"
-#include "adjoin/nn/fixed/kept_promises.hpp"
+#include "adjoin/nn/sequence/kept_promises.hpp"
 
 namespace adjoin::cli {
 namespace {

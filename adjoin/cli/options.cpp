@@ -112,7 +112,7 @@ CLI::Option* add_field(CLI::App& command, const Field& field, Configuration& val
     const std::string negated = "!--no-" + option.substr(2);
     return command.add_flag(option + "," + negated, (*flag)(values), help);
   }
-  const bool has_default = !text_of(field, values).empty() || field.name == "from";
+  const bool has_default = (!text_of(field, values).empty() && field.name != "same_bits") || field.name == "from";
   const std::function<void(const std::string&)> read = [&, option, has_default](const std::string& text) {
     if (!has_default) check_not_empty(option, text);
     set(field, text, values);

@@ -11,11 +11,11 @@
 #include <string>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/fixed_order.hpp"
 #include "adjoin/movement/mappings.hpp"
 #include "adjoin/movement/sent_tensors.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/nn/fixed/layers.hpp"
-#include "adjoin/nn/fixed/product.hpp"
 
 namespace adjoin::models {
 namespace {
@@ -115,12 +115,15 @@ class Writer {
     const ForwardPass pass{.rows = text.past > 0 ? LocalRows(rows, 1) : LocalRows(rows.on_one_worker())};
     at::Tensor x = stages_.rank() == 0 ? ids_of(text) : rows_of_stage_before(length - text.past);
     const size_t blocks = model_->segments().size() - (is_last_stage() ? 1 : 0);
-    std::optional<nn::fixed::RowByRow> of_one_row;
-    if (text.past > 0) of_one_row.emplace();
+    const auto order = FixedOrder::current();
+    const auto row_by_row = order ? std::make_shared<FixedOrder>(*order) : nullptr;
+    if (row_by_row) row_by_row->row_by_row = true;
+    std::optional<WithOrder> of_one_row;
+    if (text.past > 0) of_one_row.emplace(row_by_row);
     for (size_t i = 0; i < blocks; ++i) x = model_->run(i, x, pass, text.caches.empty() ? nullptr : &text.caches[i]);
     if (!is_last_stage()) return x;
     // Only for the last token: a pass of one row.
-    of_one_row.emplace();
+    of_one_row.emplace(row_by_row);
     const at::Tensor scores = model_->run(blocks, x.narrow(0, x.size(0) - 1, 1), pass);
     const Communicator& group = model_->stage().axis("tp");
     const at::Tensor all =

@@ -64,20 +64,18 @@ struct HeadGroups {
 at::Tensor mean_in_order(const at::Tensor& x, const Rows& rows, const FixedOrder& order, const Communicator& group) {
   const int64_t count = order.blocks.count, samples = std::ssize(rows.lengths());
   std::vector<std::vector<Range>> held;  // by rank, block by block
-  for (const auto& of_rank : order.blocks.held) {
+  for (const auto& blocks : order.blocks.held) {
     held.emplace_back();
-    for (const int64_t block : of_rank) held.back().push_back({block, block + 1});
+    for (const int64_t block : blocks) held.back().push_back({block, block + 1});
+  }
+  std::vector<Range> rows_of;  // each block's
+  for (int64_t end = 0; const int64_t block : order.blocks.held[static_cast<size_t>(group.rank())]) {
+    const int64_t begin = end;
+    for (const int64_t length : rows.lengths()) end += order.blocks.tokens(block, length).size();
+    rows_of.push_back({begin, end});
   }
   std::vector<int64_t> sample_of;  // each row's
-  std::vector<Range> rows_of;      // each block's
-  for (const Range& block : held[static_cast<size_t>(group.rank())]) {
-    const int64_t first = std::ssize(sample_of);
-    for (int64_t sample = 0; sample < samples; ++sample) {
-      const int64_t length = rows.lengths()[static_cast<size_t>(sample)];
-      sample_of.insert(sample_of.end(), static_cast<size_t>(order.blocks.tokens(block.begin, length).size()), sample);
-    }
-    rows_of.push_back({first, std::ssize(sample_of)});
-  }
+  for (const TokenPlace& place : rows.places(group.rank())) sample_of.push_back(place.sample);
   const at::Tensor indices = at::tensor(sample_of, at::kLong);
   const auto forward = [=](const at::Tensor& t) {
     const at::TensorOptions options = t.options().requires_grad(false);

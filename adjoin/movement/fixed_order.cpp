@@ -64,20 +64,16 @@ std::vector<Range> FixedOrder::blocks_of(std::span<const Range> leaves) const {
   return blocks;
 }
 
-Split FixedOrder::rows_of_ranks(int64_t rows, int ranks) const {
-  if (leaves.empty()) return Split::balanced(rows, ranks, 0);
-  const std::vector<Range> blocks = blocks_of(rows_of(leaves, rows));
+Split rows_of_ranks(int64_t rows, int ranks) {
+  const auto order = FixedOrder::current();
+  if (!order || order->leaves.empty()) return Split::balanced(rows, ranks, 0);
+  const std::vector<Range> blocks = order->blocks_of(order->rows_of(order->leaves, rows));
   std::vector<int64_t> starts;
   for (int rank = 0; rank < ranks; ++rank) {
     const auto first = static_cast<size_t>(balanced_range(std::ssize(blocks), ranks, rank).begin);
     starts.push_back(first < blocks.size() ? blocks[first].begin : rows);
   }
   return Split::at(std::move(starts), rows, 0);
-}
-
-Split rows_of_ranks(int64_t rows, int ranks) {
-  const auto order = FixedOrder::current();
-  return order ? order->rows_of_ranks(rows, ranks) : Split::balanced(rows, ranks, 0);
 }
 
 LocalRows rows_of_rank(const LocalRows& rows, const Communicator& group) {
@@ -98,13 +94,6 @@ WithOrder::~WithOrder() {
   of_thread = std::move(before_);
 }
 
-LaneGradients::LaneGradients(std::function<at::Tensor(const at::Tensor& parameter)> zeros) : zeros_(std::move(zeros)) {
-  if (!zeros_)
-    zeros_ = [](const at::Tensor& parameter) {
-      return at::zeros(parameter.sizes(), parameter.options().dtype(at::kFloat).requires_grad(false));
-    };
-}
-
 void LaneGradients::add(const FixedOrder& order, const at::Tensor& parameter, WeightUse use, int64_t rows,
                         const AddToSum& add_to) {
   Sums& sums = sums_[{parameter.unsafeGetTensorImpl(), use}];
@@ -116,7 +105,10 @@ void LaneGradients::add(const FixedOrder& order, const at::Tensor& parameter, We
   last->second = order.micro_batch;
   if (!sums.of_lanes) sums.of_lanes.emplace(SumTree{order.numbers.all_lanes()});
   order.for_each_lane(rows, [&](int64_t row, int64_t lane, std::span<const Range> some) {
-    const auto zeros = [&] { return zeros_(parameter); };
+    const auto zeros = [&] {
+      return zeros_ ? zeros_(parameter)
+                    : at::zeros(parameter.sizes(), at::dtype(at::kFloat).device(parameter.device()));
+    };
     add_to(sums.of_lanes->of(row, lane, zeros, added), some);
   });
   if (!order.is_last) return;

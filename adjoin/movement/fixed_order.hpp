@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "adjoin/base/not_copied.hpp"
@@ -38,7 +39,8 @@ using AddToSum = std::function<void(const at::Tensor& sum, std::span<const Range
 class LaneGradients : NotCopied {
  public:
   /// `zeros` gives a parameter's sums their memory, in float32.
-  explicit LaneGradients(std::function<at::Tensor(const at::Tensor& parameter)> zeros = {});
+  explicit LaneGradients(std::function<at::Tensor(const at::Tensor& parameter)> zeros = {})
+      : zeros_(std::move(zeros)) {}
   /// Adds the gradient of a micro-batch's leaves: `add_to(sum, rows)` adds those of some leaves of one lane, by their rows in a
   /// tensor with `rows` rows, to a sum in float32 of the parameter's shape.
   /// Throws: InvalidArgument for a parameter that a micro-batch adds to twice, or where micro-batches are not in order
@@ -92,7 +94,10 @@ struct FixedOrder {
   int64_t tokens = 0, samples = 0;  ///< of this micro-batch here: rows of a tensor of all tokens, or of all samples
   int source = -1;                  ///< which of several ranks the rows are from; below 0: this one
   bool is_last = false;             ///< whether no more rows come in this step
-  TokenBlocks blocks = {};          ///< of each sample, on the ranks along the axis of context parallelism
+  /// fixed::product adds up each element by itself: quicker for a row or two, as of a text that is generated, slower for many. The bits
+  /// are others than those of LibTorch's products, and the same in any piece as well.
+  bool row_by_row = false;
+  TokenBlocks blocks = {};  ///< of each sample, on the ranks along the axis of context parallelism
   /// Where gradients are added up; none where a pass has no backward.
   std::shared_ptr<LaneGradients> gradients = {};
 
@@ -111,8 +116,6 @@ struct FixedOrder {
   /// Each leaf in as many ranges as there are parts of features: what is summed over rows that are cut over ranks between layers
   /// is added block by block, and a rank has whole blocks.
   std::vector<Range> blocks_of(std::span<const Range> leaves) const;
-  /// As adjoin::rows_of_ranks.
-  Split rows_of_ranks(int64_t rows, int ranks) const;
 };
 
 /// How rows are cut over ranks between layers (Megatron's sequence parallelism): balanced, or in a fixed order between blocks.

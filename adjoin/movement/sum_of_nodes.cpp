@@ -6,9 +6,7 @@
 #include <c10/util/accumulate.h>
 
 #include <algorithm>
-#include <map>
 #include <numeric>
-#include <optional>
 
 #include "adjoin/movement/tensor_buffer.hpp"
 
@@ -18,16 +16,6 @@ namespace {
 /// Whether a sum over the ranks in any order is that of the tree: there are two numbers to add.
 bool is_plain_sum(SumTree tree, const std::vector<std::vector<Range>>& held) {
   return held.size() == 2 && std::ranges::all_of(held, [&](const auto& of) { return tree.nodes_of(of).size() == 1; });
-}
-
-at::Tensor sum_of(SumTree tree, const std::vector<std::pair<Range, at::Tensor>>& nodes) {
-  const auto there = [&](Range wanted) -> std::optional<at::Tensor> {
-    for (const auto& [range, value] : nodes)
-      if (range == wanted) return value;
-    return std::nullopt;
-  };
-  const auto add = [](const at::Tensor& left, const at::Tensor& right) { return left + right; };
-  return sum_of_node<at::Tensor>({0, tree.parts}, there, add).value();
 }
 
 }  // namespace
@@ -52,14 +40,15 @@ at::Tensor reduce_scatter_nodes(const std::vector<at::Tensor>& nodes, SumTree tr
   const at::Tensor out = blocks.empty() ? at::empty({0}, options) : blocks.size() == 1 ? blocks[0] : at::cat(blocks);
   const at::Tensor in = ranks == 1 ? out : at::empty({std::reduce(received.begin(), received.end())}, out.options());
   if (ranks > 1) group.all_to_all(buffer(out), sent, buffer(in), received);
-  std::vector<std::pair<Range, at::Tensor>> all;
+  const auto add = [](const at::Tensor& left, const at::Tensor& right) { return left + right; };
+  SumArrivals<at::Tensor> sums(tree);
   int64_t before = 0;
   for (const auto& ranges : held)
     for (const Range& node : tree.nodes_of(ranges)) {
-      all.emplace_back(node, in.narrow(0, before, mine));
+      sums.add(node, in.narrow(0, before, mine), add);
       before += mine;
     }
-  return sum_of(tree, all);
+  return *sums.take({0, tree.parts}, add);
 }
 
 at::Tensor all_reduce_nodes(const std::vector<at::Tensor>& nodes, SumTree tree,

@@ -21,7 +21,6 @@
 #include "adjoin/movement/forward_mode.hpp"
 #include "adjoin/movement/graph_notes.hpp"
 #include "adjoin/movement/on_threads.hpp"
-#include "adjoin/movement/sum_of_nodes.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/nn/fixed/layers.hpp"
 #include "adjoin/nn/id_range.hpp"
@@ -76,18 +75,12 @@ LogSum log_sum_over_parts(const at::Tensor& scores, const at::Tensor& place, con
   }
   const at::Tensor most = std::get<0>(at::stack(of_parts).max(0));
   group.all_reduce(buffer(most), Reduction::max);
-  const Range mine = parts.held_by(group.rank());
-  const auto of_part = [&](Range node) -> std::optional<at::Tensor> {
-    if (node.size() > 1) return std::nullopt;
-    return (of_parts[static_cast<size_t>(node.begin - mine.begin)] - most).exp();
-  };
-  const auto add = [](const at::Tensor& left, const at::Tensor& right) { return left + right; };
-  std::vector<at::Tensor> nodes;
-  for (const Range& node : parts.tree.nodes_of(mine)) nodes.push_back(*sum_of_node<at::Tensor>(node, of_part, add));
   const at::Tensor of_target = target_scores(scores, place);  // one rank's and zeros: a sum without an order
   group.all_reduce(buffer(of_target));
-  return {most + all_reduce_nodes(nodes, parts.tree, parts.held, group, {scores.size(0)}, scores.options()).log(),
-          of_target};
+  auto next = of_parts.begin();
+  const at::Tensor sum = fixed::sum_over_parts(parts, group, {}, {scores.size(0)}, scores.options(),
+                                               [&](const std::vector<Range>&) { return (*next++ - most).exp(); });
+  return {most + sum.log(), of_target};
 }
 
 /// The loss of each row.

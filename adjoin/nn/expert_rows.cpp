@@ -77,27 +77,16 @@ std::vector<Range> transposed(const std::vector<int64_t>& rows, size_t outer, si
 }
 
 /// Where the rows of each rank and leaf are, from their counts by rank, expert here and leaf; rows are sorted by expert, rank and leaf.
-std::vector<fixed::RowsOfSource> rows_of_sources(const std::vector<int64_t>& counts, size_t ranks, size_t experts,
-                                                 size_t leaves) {
-  std::vector<fixed::RowsOfSource> sources(ranks);
-  const auto count = [&](size_t rank, size_t expert, size_t leaf) {
-    return counts[(rank * experts + expert) * leaves + leaf];
-  };
-  std::vector<std::vector<Range>> all(ranks * leaves);  // for each rank and leaf: of each expert
+fixed::GroupedRows::OfSources rows_of_sources(const std::vector<int64_t>& counts, size_t ranks, size_t experts,
+                                              size_t leaves) {
+  fixed::GroupedRows::OfSources sources(ranks, std::vector<std::vector<Range>>(leaves));
   int64_t before = 0;
   for (size_t expert = 0; expert < experts; ++expert)
     for (size_t rank = 0; rank < ranks; ++rank)
       for (size_t leaf = 0; leaf < leaves; ++leaf) {
-        const int64_t begin = std::exchange(before, before + count(rank, expert, leaf));
-        all[rank * leaves + leaf].push_back({begin, before});
+        const int64_t begin = std::exchange(before, before + counts[(rank * experts + expert) * leaves + leaf]);
+        sources[rank][leaf].push_back({begin, before});
       }
-  for (size_t rank = 0; rank < ranks; ++rank)
-    for (size_t leaf = 0; leaf < leaves; ++leaf) {
-      std::vector<Range>& rows = all[rank * leaves + leaf];
-      if (std::ranges::all_of(rows, [](const Range& range) { return range.size() == 0; })) continue;
-      sources[rank].leaves.push_back(static_cast<int64_t>(leaf));
-      sources[rank].rows.push_back(std::move(rows));
-    }
   return sources;
 }
 
@@ -134,8 +123,7 @@ ExpertRows::ExpertRows(const at::Tensor& chosen, const Split& experts, const Com
   const auto here = static_cast<size_t>(experts.size(group.rank())),
              each = static_cast<size_t>(std::max<int64_t>(leaves, 1));
   if (leaves > 0)
-    routes->sources =
-        std::make_shared<const std::vector<fixed::RowsOfSource>>(rows_of_sources(counts, ranks, here, each));
+    routes->sources = std::make_shared<const fixed::GroupedRows::OfSources>(rows_of_sources(counts, ranks, here, each));
   std::vector<int64_t> from_each(ranks * here);
   for (size_t i = 0; i < counts.size(); ++i) from_each[i / each] += counts[i];
   if (assumed && assumed->alone())

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "adjoin/comm/communicator.hpp"
-#include "adjoin/nn/fixed/grouped.hpp"
+#include "adjoin/nn/fixed/layers.hpp"
 #include "adjoin/partition/split.hpp"
 
 namespace adjoin::nn {
@@ -52,7 +52,7 @@ class ExpertRows {
     std::vector<int64_t> to, from;       // number of pairs, for each rank
     std::vector<Range> by_expert, back;  // of received pairs: the range of each expert and rank, by expert; and back
     Communicator group;
-    std::shared_ptr<const std::vector<fixed::RowsOfSource>> sources = {};
+    std::shared_ptr<const fixed::GroupedRows::OfSources> sources = {};
   };
   std::shared_ptr<const Routes> routes_;
 };

@@ -19,12 +19,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-/// [groups * out, in] -> [groups, out, in]
-at::Tensor by_group(const at::Tensor& weight, size_t groups) {
-  const auto count = static_cast<int64_t>(groups);
-  return weight.view({count, weight.size(0) / count, weight.size(1)});
-}
-
 /// Each group's rows of a times its matrix of b.
 at::Tensor products(const at::Tensor& a, const at::Tensor& b, const std::vector<int64_t>& rows_of) {
   at::Tensor y = at::empty({a.size(0), b.size(2)}, a.options());
@@ -57,7 +51,7 @@ struct GroupedProduct : torch::autograd::Function<GroupedProduct> {
                             const std::vector<int64_t>& rows_of) {
     ctx->save_for_backward({x, weight});
     ctx->saved_data["rows_of"] = rows_of;
-    return products(x, by_group(as_in_product(weight), rows_of.size()).transpose(1, 2), rows_of);
+    return products(x, fixed::by_group(as_in_product(weight), rows_of.size()).transpose(1, 2), rows_of);
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
@@ -68,7 +62,7 @@ struct GroupedProduct : torch::autograd::Function<GroupedProduct> {
     const at::Tensor of_y = gradients[0].contiguous();
     at::Tensor of_x, of_weight;
     if (ctx->needs_input_grad(0))
-      of_x = products(of_y, by_group(weight.to(of_y.scalar_type()), rows_of.size()), rows_of);
+      of_x = products(of_y, fixed::by_group(weight.to(of_y.scalar_type()), rows_of.size()), rows_of);
     if (ctx->needs_input_grad(1))
       of_weight = parameter_gradient(weight, [of_y, x = x.detach(), rows_of, type = weight.scalar_type()] {
         return of_weights(of_y, x, rows_of).to(type);
@@ -158,7 +152,7 @@ at::Tensor GroupedLinearImpl::forward(const at::Tensor& x, const fixed::GroupedR
   const auto order = FixedOrder::current();
   if (!order) return grouped_product(x, weight_, rows.of_group);
   cut_.divide(*order, split_, "features of experts");
-  return fixed::grouped(order, as_in_product(x), weight_, rows, cut_);
+  return fixed::linear(order, as_in_product(x), weight_, {}, cut_, {}, rows);
 }
 
 }  // namespace adjoin::nn

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/nn/fixed/grouped.hpp"
+#include "adjoin/nn/fixed/layers.hpp"
 #include "adjoin/nn/linear.hpp"
 #include "adjoin/nn/parameter.hpp"
 

@@ -38,11 +38,6 @@ at::Tensor sum_of(const at::Tensor& of_all, const SplitRows& rows) {
   return sum_blocks(of_all, rows.group, rows.split, staging);
 }
 
-/// [*, features] -> [rows, features]
-at::Tensor as_matrix(const at::Tensor& x) {
-  return x.dim() == 1 ? x.unsqueeze(0) : x.flatten(0, -2);
-}
-
 /// x W^T + b. For a single row this is a matrix times a vector: MKL then reads the weight on one core, on AMD processors at
 /// half the speed of the memory. As a batch of several products it takes two fifths of that time on two cores.
 at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
@@ -78,7 +73,7 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
     require(!rows || !creates_graph, "linear_product of split rows: double backward is not supported");
     const tensor_list tensors = ctx->get_saved_variables();
     const at::Tensor &x = tensors[0], &weight = tensors[1], &bias = tensors[2];
-    const at::Tensor of_y = as_matrix(gradients[0]);
+    const at::Tensor of_y = fixed::as_matrix(gradients[0]);
 
     // Between hosts x is gathered beside the product for x's gradient, which is summed beside those of weight and bias. On one
     // host nothing is gained: there the sum comes first, since then its input is not kept for as long.
@@ -95,7 +90,7 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
     }
     if (const auto* const begin_sum = saved<BeginSum>(*ctx, "begin_sum"); begin_sum && of_x.defined() && !creates_graph)
       (*begin_sum)(of_x);
-    at::Tensor all = as_matrix(begins ? gathered->result() : rows ? all_of(x, *rows) : x);
+    at::Tensor all = fixed::as_matrix(begins ? gathered->result() : rows ? all_of(x, *rows) : x);
     if (!creates_graph) all = all.detach();  // the postponed part keeps no graph
     at::Tensor of_weight, of_bias;
     if (ctx->needs_input_grad(1))
@@ -252,18 +247,20 @@ at::Tensor ParallelLinearImpl::forward(const at::Tensor& x, const LocalRows& row
 }
 
 at::Tensor activated(const at::Tensor& x, Activation activation) {
-  if (activation == Activation::none) return x;
-  if (activation != Activation::tanh && FixedOrder::current()) {  // tanh has the same bits anywhere
-    if (activation == Activation::gelu) return fixed::activated(x, fixed::Curve::gelu);
-    if (activation == Activation::gelu_tanh) return fixed::activated(x, fixed::Curve::gelu_tanh);
-    const std::vector<at::Tensor> halves = x.chunk(2, -1);
-    return fixed::activated(halves[0], fixed::Curve::silu) * halves[1];
+  const bool is_fixed = FixedOrder::current() != nullptr;
+  switch (activation) {
+    case Activation::none:
+      return x;
+    case Activation::tanh:
+      return x.tanh();  // which has the same bits anywhere
+    case Activation::gelu:
+      return is_fixed ? fixed::activated(x, fixed::Curve::gelu) : at::gelu(x);
+    case Activation::gelu_tanh:
+      return is_fixed ? fixed::activated(x, fixed::Curve::gelu_tanh) : at::gelu(x, "tanh");
+    default:
+      const std::vector<at::Tensor> halves = x.chunk(2, -1);
+      return (is_fixed ? fixed::activated(halves[0], fixed::Curve::silu) : at::silu(halves[0])) * halves[1];
   }
-  if (activation == Activation::gelu) return at::gelu(x);
-  if (activation == Activation::gelu_tanh) return at::gelu(x, "tanh");
-  if (activation == Activation::tanh) return x.tanh();
-  const std::vector<at::Tensor> halves = x.chunk(2, -1);
-  return at::silu(halves[0]) * halves[1];
 }
 
 std::vector<int64_t> matrices_of(int64_t rows, Activation activation) {

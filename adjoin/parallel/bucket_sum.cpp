@@ -23,91 +23,15 @@ thread_local std::vector<BucketSum*> of_thread;
 
 }  // namespace
 
-/// Sums gradients that layers have added to lanes.
-class BucketSum::Lanes {
- public:
-  Lanes(HeldLanes held, const Bucket& bucket, const std::vector<Member>& members, std::vector<int> ranks)
-      : lanes_(std::move(held)), bucket_(bucket), members_(members), ranks_(std::move(ranks)) {}
-
-  LaneGradients& gradients() { return *lanes_.gradients; }
-
-  /// Undefined where no layer adds to lanes of a member: where its gradient is, if it is a shard, is `.grad`.
-  at::Tensor sum() {
-    if (uses_.empty()) learn_uses();
-    if (held_.empty()) return {};
-    std::vector<at::Tensor> nodes;
-    for (const Range& node : tree_.nodes_of(held_[static_cast<size_t>(bucket_.copies().rank())]))
-      nodes.push_back(packed(node));
-    const at::TensorOptions options = members_[0].parameter.options().requires_grad(false);
-    if (!bucket_.is_cut())
-      return all_reduce_nodes(nodes, tree_, held_, bucket_.copies(), {bucket_.size_here()}, options);
-    return reduce_scatter_nodes(nodes, tree_, held_, bucket_.sizes(), bucket_.copies(), options);
-  }
-
- private:
-  static constexpr WeightUse kUses[] = {WeightUse::product, WeightUse::look_up};
-
-  /// A weight that is used in two ways has a tree for each, the halves of one. Ranks of another stage use it in the other way.
-  void learn_uses() {
-    int all = 0;
-    for (const Member& member : members_) {
-      int& uses = uses_.emplace_back(0);
-      for (const WeightUse use : kUses)
-        if (lanes_.gradients->has(member.parameter, use)) uses |= 1 << static_cast<int>(use);
-      all |= uses;
-    }
-    if (all == 0) return;
-    const auto stage_of = [&](int rank) { return lanes_.ranks[static_cast<size_t>(rank)].stage; };
-    const int mine = stage_of(ranks_[static_cast<size_t>(bucket_.copies().rank())]);
-    has_halves_ = std::ranges::count(uses_, 3) > 0 ||
-                  std::ranges::any_of(ranks_, [&](int rank) { return stage_of(rank) != mine; });
-    tree_ = {(has_halves_ ? 2 : 1) * lanes_.tree.parts};
-    const bool is_of_experts = std::ranges::any_of(
-        members_, [&](const Member& member) { return lanes_.gradients->has_sources(member.parameter); });
-    held_ = lanes_.of_copies(ranks_, is_of_experts);
-    if (!has_halves_) return;
-    for (size_t i = 0; i < ranks_.size(); ++i) {
-      const std::vector<Range> lanes = std::exchange(held_[i], {});
-      const int uses = stage_of(ranks_[i]) == mine ? all : 3 - all;
-      for (const int half : {0, 1})
-        for (const Range& range : lanes)
-          if ((uses & 1 << half) != 0)
-            held_[i].push_back({range.begin + half * lanes_.tree.parts, range.end + half * lanes_.tree.parts});
-    }
-  }
-
-  at::Tensor packed(Range node) const {
-    const bool is_second = node.begin >= lanes_.tree.parts;
-    const int64_t before = is_second ? lanes_.tree.parts : 0;
-    const Range lanes{node.begin - before, node.end - before};
-    std::vector<at::Tensor> gradients(std::ranges::max(bucket_.members()) + 1);
-    for (size_t i = 0; i < members_.size(); ++i) {
-      const WeightUse use = is_second || uses_[i] == 2 ? WeightUse::look_up : WeightUse::product;
-      const at::Tensor sum = lanes_.gradients->take(members_[i].parameter, use, lanes);
-      gradients[bucket_.members()[i]] = sum.defined() ? sum : at::zeros_like(members_[i].parameter.detach());
-    }
-    return bucket_.pack(gradients);
-  }
-
-  HeldLanes lanes_;
-  const Bucket& bucket_;
-  const std::vector<Member>& members_;
-  std::vector<int> ranks_;  // that hold copies, in the order of the group
-  bool has_halves_ = false;
-  std::vector<int> uses_;                 // of each member, a bit for each use
-  SumTree tree_;                          // of the lanes of each use
-  std::vector<std::vector<Range>> held_;  // by rank; empty where nothing is in lanes
-};
-
 BucketSum::BucketSum(const std::vector<nn::Parameter>& whole, Bucket bucket, When when, std::optional<HeldLanes> lanes)
-    : bucket_(std::move(bucket)), when_(when), missing_(bucket_.members().size()) {
+    : bucket_(std::move(bucket)),
+      when_(when),
+      missing_(bucket_.members().size()),
+      lanes_(std::move(lanes)),
+      ranks_(nn::ranks_of_copies(whole[bucket_.members()[0]])) {
   for (const size_t i : bucket_.members()) members_.push_back({whole[i].name, whole[i].tensor});
-  if (lanes) {
-    const nn::Parameter& first = whole[bucket_.members()[0]];
-    lanes_ = std::make_unique<Lanes>(*std::move(lanes), bucket_, members_, nn::ranks_of_copies(first));
-    if (when_ == When::each_time) lanes_->gradients().at_last(first.tensor, [this] { sum(); });
-    return;
-  }
+  if (lanes_ && when_ == When::each_time) lanes_->gradients->at_last(members_[0].parameter, [this] { sum(); });
+  if (lanes_) return;
   if (when_ == When::asked) return;
   for (size_t i = 0; i < members_.size(); ++i) {
     require(!GradientHook::is_on(members_[i].parameter),
@@ -117,7 +41,7 @@ BucketSum::BucketSum(const std::vector<nn::Parameter>& whole, Bucket bucket, Whe
 }
 
 BucketSum::~BucketSum() {
-  if (lanes_ && when_ == When::each_time) lanes_->gradients().at_last(members_[0].parameter, nullptr);
+  if (lanes_ && when_ == When::each_time) lanes_->gradients->at_last(members_[0].parameter, nullptr);
   std::erase(of_thread, this);
 }
 
@@ -154,12 +78,62 @@ at::Tensor BucketSum::pack_gradients() {
   return bucket_.pack(gradients);
 }
 
+void BucketSum::learn_uses() {
+  int all = 0;
+  bool is_of_experts = false;
+  for (const Member& member : members_) {
+    int& uses = uses_.emplace_back(0);
+    for (const WeightUse use : {WeightUse::product, WeightUse::look_up})
+      if (lanes_->gradients->has(member.parameter, use)) uses |= 1 << static_cast<int>(use);
+    all |= uses;
+    is_of_experts |= lanes_->gradients->has_sources(member.parameter);
+  }
+  if (all == 0) return;
+  const auto stage_of = [&](int rank) { return lanes_->ranks[static_cast<size_t>(rank)].stage; };
+  const int mine = stage_of(ranks_[static_cast<size_t>(bucket_.copies().rank())]);
+  const auto is_elsewhere = [&](int rank) { return stage_of(rank) != mine; };
+  if (std::ranges::count(uses_, 3) == 0 && std::ranges::none_of(ranks_, is_elsewhere)) all = 1;  // whatever the use
+  for (const std::vector<Range>& lanes : lanes_->of_copies(ranks_, is_of_experts)) {
+    const int uses = is_elsewhere(ranks_[held_.size()]) ? 3 - all : all;
+    std::vector<Range>& held = held_.emplace_back();
+    for (const int64_t half : {0, 1})
+      for (const Range& range : lanes)
+        if ((uses & 1 << half) != 0)
+          held.push_back({range.begin + half * lanes_->tree.parts, range.end + half * lanes_->tree.parts});
+  }
+}
+
+at::Tensor BucketSum::pack_lanes(Range node) const {
+  const int64_t half = node.begin / lanes_->tree.parts, before = half * lanes_->tree.parts;
+  std::vector<at::Tensor> gradients(std::ranges::max(bucket_.members()) + 1);
+  for (size_t i = 0; i < members_.size(); ++i) {
+    const WeightUse use = half == 1 || uses_[i] == 2 ? WeightUse::look_up : WeightUse::product;
+    const at::Tensor sum =
+        lanes_->gradients->take(members_[i].parameter, use, {node.begin - before, node.end - before});
+    gradients[bucket_.members()[i]] = sum.defined() ? sum : at::zeros_like(members_[i].parameter.detach());
+  }
+  return bucket_.pack(gradients);
+}
+
+/// Undefined where no layer adds to lanes of a member: where its gradient is, if it is a shard, is `.grad`.
+at::Tensor BucketSum::sum_lanes() {
+  if (uses_.empty()) learn_uses();
+  if (held_.empty()) return {};
+  const SumTree tree{2 * lanes_->tree.parts};
+  std::vector<at::Tensor> nodes;
+  for (const Range& node : tree.nodes_of(held_[static_cast<size_t>(bucket_.copies().rank())]))
+    nodes.push_back(pack_lanes(node));
+  const at::TensorOptions options = members_[0].parameter.options().requires_grad(false);
+  if (!bucket_.is_cut()) return all_reduce_nodes(nodes, tree, held_, bucket_.copies(), {bucket_.size_here()}, options);
+  return reduce_scatter_nodes(nodes, tree, held_, bucket_.sizes(), bucket_.copies(), options);
+}
+
 void BucketSum::sum() {
   const at::NoGradGuard no_gradient;
   finish();
   is_begun_ = true;
   if (lanes_) {
-    sum_ = lanes_->sum();
+    sum_ = sum_lanes();
     if (sum_.defined() && bucket_.copies().size() == 1 && has_gradients()) sum_.add_(pack_gradients());
     if (sum_.defined()) return;
   }

@@ -67,7 +67,9 @@ class BucketSum : NotCopied {
   at::Tensor pack_gradients();
   void finish();
   void keep(const at::Tensor& packed);
-  class Lanes;
+  void learn_uses();
+  at::Tensor pack_lanes(Range node) const;
+  at::Tensor sum_lanes();
 
   Bucket bucket_;
   std::vector<Member> members_;
@@ -78,7 +80,11 @@ class BucketSum : NotCopied {
   at::Tensor packed_;                 // what is being summed
   std::unique_ptr<Pending> running_;  // after packed_, which it reads
   std::deque<GradientHook> hooks_;
-  std::unique_ptr<Lanes> lanes_;
+  // A weight that is used in two ways has a tree for each, the halves of one. Ranks of another stage use it in the other way.
+  std::optional<HeldLanes> lanes_;
+  std::vector<int> ranks_;                // that hold copies, in the order of the group
+  std::vector<int> uses_;                 // of each member, a bit for each use; learnt from the first backward
+  std::vector<std::vector<Range>> held_;  // of both halves, by rank; empty where nothing is in lanes
 };
 
 }  // namespace adjoin::parallel

@@ -15,7 +15,6 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <span>
 #include <tuple>
@@ -39,16 +38,6 @@ at::Tensor added_by_place(const at::Tensor& rows, const at::Tensor& places, int6
   return at::embedding_dense_backward(rows, places.to(rows.device()), count, padding, /*scale_grad_by_freq=*/false);
 }
 
-/// The sums of consecutive runs of numbers, of these lengths.
-std::vector<int64_t> totals(const std::vector<int64_t>& numbers, const std::vector<int64_t>& lengths) {
-  std::vector<int64_t> totals;
-  for (auto first = numbers.begin(); const int64_t length : lengths) {
-    totals.push_back(std::reduce(first, first + length));
-    first += length;
-  }
-  return totals;
-}
-
 }  // namespace
 
 /// Some rows of a table: sorted, distinct ids [n] and their numbers [n, columns]; undefined where there are none.
@@ -59,17 +48,6 @@ struct LookedUp::Rows {
   static Rows none_of(const at::Tensor& table) {
     return {at::empty({0}, at::kLong), at::empty({0, table.size(1)}, table.options())};
   }
-  /// One list after another, of a table like this.
-  static Rows joined(const std::vector<Rows>& lists, const at::Tensor& table) {
-    if (lists.size() <= 1) return lists.empty() ? none_of(table) : lists[0];
-    std::vector<at::Tensor> ids, rows;
-    for (const Rows& list : lists) {
-      ids.push_back(list.ids);
-      rows.push_back(list.rows);
-    }
-    return {at::cat(ids), at::cat(rows)};
-  }
-
   Rows& add(const Rows& more) {
     if (!ids.defined()) return *this = more;
     if (!more.ids.defined()) return *this;
@@ -88,29 +66,6 @@ struct LookedUp::Rows {
     nn::fixed::add_rows(sums, at::searchsorted(wanted, looked_up), of, ranges);
     ids = wanted;
     rows = sums;
-  }
-};
-
-/// Lists of rows, one after another, and how many each has.
-struct LookedUp::Lists {
-  Rows all;
-  std::vector<int64_t> counts;
-
-  /// The sum of a tree's nodes, of each of which there is a list; undefined where there are none.
-  Rows sum(SumTree tree, const std::vector<std::vector<Range>>& nodes) const {
-    std::map<Range, Rows> by_node;
-    int64_t before = 0;
-    for (auto count = counts.begin(); const auto& of_rank : nodes)
-      for (const Range& node : of_rank) {
-        by_node.emplace(node, Rows{all.ids.narrow(0, before, *count), all.rows.narrow(0, before, *count)});
-        before += *count++;
-      }
-    const auto there = [&](Range node) {
-      const auto found = by_node.find(node);
-      return found == by_node.end() ? std::nullopt : std::optional(found->second);
-    };
-    const auto add = [](Rows rows, const Rows& more) { return rows.add(more); };
-    return sum_of_node<Rows>({0, tree.parts}, there, add).value_or(Rows());
   }
 };
 
@@ -162,11 +117,10 @@ struct LookedUp::Vectors : torch::autograd::Function<Vectors> {
   }
 };
 
-/// What the ranks ask of each other in lists of ids.
+/// What the ranks ask of each other.
 struct LookedUp::Asked {
-  std::vector<int64_t> of_owners, of_me;       // how many ids of this rank by owner, and of each rank
-  std::vector<int64_t> in_my_lists, in_lists;  // by owner and list, and by rank and list
-  at::Tensor ids;                              // within this rank's shard, by rank and list
+  std::vector<int64_t> of_owners, of_me;  // how many ids of this rank by owner, and of each rank
+  at::Tensor ids;                         // within this rank's shard, rank by rank
 };
 
 LookedUp::LookedUp(nn::Parameter table, at::Tensor shard, Communicator copies, bool has_all_rows)
@@ -214,31 +168,22 @@ at::Tensor LookedUp::look_up(const at::Tensor& ids, int64_t padding_idx, const F
                         Vectors::Saved{distinct, places, table_rows, padding_idx, gradients_, order});
 }
 
-/// `of_ranks`: how many lists each rank has.
-LookedUp::Asked LookedUp::asked_of_owners(const std::vector<at::Tensor>& lists,
-                                          const std::vector<int64_t>& of_ranks) const {
+/// By ids that are sorted, of which each row of the table has `each`.
+LookedUp::Asked LookedUp::asked_of_owners(const at::Tensor& ids, int64_t each) const {
   const int ranks = copies_.size();
+  const auto owned = [&](int rank) { return balanced_range(table_.tensor.size(0), ranks, rank); };
+  const int64_t *from = ids.const_data_ptr<int64_t>(), *const end = from + ids.numel();
   Asked asked;
-  std::vector<at::Tensor> sent;
   for (int owner = 0; owner < ranks; ++owner) {
-    const Range owned = balanced_range(table_.tensor.size(0), ranks, owner);
-    asked.of_owners.push_back(0);
-    for (const at::Tensor& ids : lists) {
-      const int64_t *const begin = ids.const_data_ptr<int64_t>(), *const end = begin + ids.numel();
-      const auto from = std::lower_bound(begin, end, owned.begin), to = std::lower_bound(from, end, owned.end);
-      sent.push_back(ids.narrow(0, from - begin, to - from));
-      asked.in_my_lists.push_back(to - from);
-      asked.of_owners.back() += to - from;
-    }
+    const auto* const to = std::lower_bound(from, end, each * owned(owner).end);
+    asked.of_owners.push_back(to - std::exchange(from, to));
   }
-  asked.in_lists.resize(static_cast<size_t>(std::reduce(of_ranks.begin(), of_ranks.end())));
-  copies_.all_to_all(const_buffer(asked.in_my_lists), std::vector(static_cast<size_t>(ranks), std::ssize(lists)),
-                     buffer(asked.in_lists), of_ranks);
-  asked.of_me = totals(asked.in_lists, of_ranks);
-  const at::Tensor ids = lists.size() == 1 ? lists[0] : sent.empty() ? at::empty({0}, at::kLong) : at::cat(sent);
+  asked.of_me.resize(static_cast<size_t>(ranks));
+  const std::vector<int64_t> one(static_cast<size_t>(ranks), 1);
+  copies_.all_to_all(const_buffer(asked.of_owners), one, buffer(asked.of_me), one);
   asked.ids = at::empty({std::reduce(asked.of_me.begin(), asked.of_me.end())}, at::kLong);
   copies_.all_to_all(buffer(ids), asked.of_owners, buffer(asked.ids), asked.of_me);
-  asked.ids.sub_(balanced_range(table_.tensor.size(0), ranks, copies_.rank()).begin);
+  asked.ids.sub_(each * owned(copies_.rank()).begin);
   return asked;
 }
 
@@ -255,45 +200,62 @@ at::Tensor LookedUp::exchanged(const at::Tensor& rows, const std::vector<int64_t
   return received;
 }
 
-/// The lists of all ranks, one rank's after another's.
-LookedUp::Lists LookedUp::gathered(const std::vector<Rows>& lists, const std::vector<int64_t>& of_ranks) const {
-  std::vector<int64_t> mine, all(static_cast<size_t>(std::reduce(of_ranks.begin(), of_ranks.end())));
-  for (const Rows& list : lists) mine.push_back(list.ids.numel());
-  copies_.all_gather(const_buffer(mine), buffer(all), of_ranks);
-  const std::vector<int64_t> counts = totals(all, of_ranks);
+/// The rows of all ranks, one rank's after another's.
+LookedUp::Rows LookedUp::gathered(const Rows& mine) const {
+  const int64_t here = mine.ids.numel(), columns = shard_.size(1);
+  std::vector<int64_t> counts(static_cast<size_t>(copies_.size()));
+  copies_.all_gather(const_buffer(here), buffer(counts), std::vector<int64_t>(counts.size(), 1));
   std::vector<int64_t> elements;
-  for (const int64_t of_rank : counts) elements.push_back(of_rank * shard_.size(1));
-  const Rows sent = Rows::joined(lists, shard_);
+  for (const int64_t of_rank : counts) elements.push_back(of_rank * columns);
   const int64_t count = std::reduce(counts.begin(), counts.end());
-  const at::Tensor ids = at::empty({count}, sent.ids.options()),
-                   rows = at::empty({count, shard_.size(1)}, sent.rows.options());
-  copies_.all_gather(buffer(sent.ids), buffer(ids), counts);
-  copies_.all_gather(buffer(sent.rows), buffer(rows), elements);
-  return {{ids, rows}, std::move(all)};
+  const at::Tensor ids = at::empty({count}, mine.ids.options()),
+                   rows = at::empty({count, columns}, mine.rows.options());
+  copies_.all_gather(buffer(mine.ids), buffer(ids), counts);
+  copies_.all_gather(buffer(mine.rows), buffer(rows), elements);
+  return {ids, rows};
 }
 
-/// What all ranks have of this rank's shard, of each list, one rank's after another's; the ids within the shard.
-LookedUp::Lists LookedUp::sent_to_owners(const std::vector<Rows>& lists, const std::vector<int64_t>& of_ranks) const {
-  std::vector<at::Tensor> ids;
-  for (const Rows& list : lists) ids.push_back(list.ids);
-  Asked asked = asked_of_owners(ids, of_ranks);
-  std::vector<Rows> parts;  // by owner and list
-  std::vector<int64_t> before(lists.size(), 0);
-  for (size_t i = 0; i < asked.in_my_lists.size(); ++i) {
-    const size_t list = i % lists.size();
-    const int64_t first = std::exchange(before[list], before[list] + asked.in_my_lists[i]);
-    parts.push_back(
-        {ids[list].narrow(0, first, asked.in_my_lists[i]), lists[list].rows.narrow(0, first, asked.in_my_lists[i])});
+/// Of lanes each rank has the rows of its nodes of a tree, in one list: row `id` of the i-th of all ranks' `nodes` has the number
+/// id * nodes + i there, so that an owner's rows follow one another.
+LookedUp::Rows LookedUp::in_one_list(RowGradients& mine, std::vector<Range>& nodes) const {
+  Range here;
+  const auto of_ranks = lanes_->of_copies(nn::ranks_of_copies(table_), /*is_of_experts=*/false);
+  for (int rank = 0; rank < copies_.size(); ++rank) {
+    const std::vector<Range> some = lanes_->tree.nodes_of(of_ranks[static_cast<size_t>(rank)]);
+    if (rank == copies_.rank()) here = {std::ssize(nodes), std::ssize(nodes) + std::ssize(some)};
+    nodes.insert(nodes.end(), some.begin(), some.end());
   }
-  const at::Tensor rows = Rows::joined(lists.size() == 1 ? lists : parts, shard_).rows;
-  return {{asked.ids, exchanged(rows, asked.of_owners, asked.of_me)}, std::move(asked.in_lists)};
+  std::vector<at::Tensor> ids, rows;
+  for (int64_t i = here.begin; i < here.end && mine.lanes; ++i)
+    if (const auto list = mine.lanes->take(nodes[static_cast<size_t>(i)], RowGradients::sum);
+        list && list->ids.defined()) {
+      ids.push_back(list->ids * std::ssize(nodes) + i);
+      rows.push_back(list->rows);
+    }
+  if (ids.size() <= 1) return ids.empty() ? Rows() : Rows{ids[0], rows[0]};
+  const auto [sorted, order] = at::cat(ids).sort();
+  return {sorted, at::cat(rows).index_select(0, order)};
+}
+
+/// The sum of the rows of all nodes; undefined where there are none.
+LookedUp::Rows LookedUp::sum_of(const Rows& all, const std::vector<Range>& nodes) const {
+  const auto count = std::ssize(nodes);
+  if (count == 1) return all;
+  const at::Tensor ids = all.ids.floor_divide(count), node_of = all.ids.remainder(count);
+  SumArrivals<Rows> sums(lanes_->tree);
+  for (int64_t i = 0; i < count; ++i) {
+    const at::Tensor places = node_of.eq(i).nonzero().view(-1);
+    sums.add(nodes[static_cast<size_t>(i)], {ids.index_select(0, places), all.rows.index_select(0, places)},
+             RowGradients::sum);
+  }
+  return sums.take({0, lanes_->tree.parts}, RowGradients::sum).value_or(Rows());
 }
 
 at::Tensor LookedUp::rows(const at::Tensor& ids) const {
   const at::NoGradGuard no_gradient;
   const auto rows_here = [&](const at::Tensor& of) { return at::index_select(shard_, 0, of.to(shard_.device())); };
   if (has_all_rows_) return rows_here(ids);
-  const Asked asked = asked_of_owners({ids}, std::vector<int64_t>(static_cast<size_t>(copies_.size()), 1));
+  const Asked asked = asked_of_owners(ids);
   return exchanged(rows_here(asked.ids), asked.of_me, asked.of_owners);
 }
 
@@ -307,30 +269,23 @@ at::Tensor LookedUp::sum_gradients(double scale, std::optional<at::ScalarType> w
   const bool is_cast = copies_.size() > 1 && wire && (type == at::kFloat || type == at::kDouble);
   const at::ScalarType sent = is_cast ? *wire : type;
   RowGradients mine = std::exchange(*gradients_, {});
-  // Of each rank: without lanes one list, whatever it is called.
-  std::vector<std::vector<Range>> nodes(static_cast<size_t>(copies_.size()), {Range()});
-  std::vector<Rows> lists{mine.all};
-  if (lanes_) {
-    nodes = lanes_->of_copies(nn::ranks_of_copies(table_), /*is_of_experts=*/false);
-    for (auto& of_rank : nodes) of_rank = lanes_->tree.nodes_of(of_rank);
-    lists.clear();
-    for (const Range& node : nodes[static_cast<size_t>(copies_.rank())])
-      lists.push_back(mine.lanes ? mine.lanes->take(node, RowGradients::sum).value_or(Rows()) : Rows());
+  std::vector<Range> nodes;
+  Rows all = lanes_ ? in_one_list(mine, nodes) : mine.all;
+  if (!all.ids.defined()) all = Rows::none_of(shard_);
+  if (scale != 1) all.rows.mul_(scale);
+  if (copies_.size() > 1) {
+    all.rows = all.rows.to(sent);
+    if (has_all_rows_) {
+      all = gathered(all);
+    } else {
+      const Asked asked = asked_of_owners(all.ids, std::max<int64_t>(1, std::ssize(nodes)));
+      all = {asked.ids, exchanged(all.rows, asked.of_owners, asked.of_me)};
+    }
   }
-  for (Rows& list : lists) {
-    if (!list.ids.defined()) list = Rows::none_of(shard_);
-    if (scale != 1) list.rows.mul_(scale);
-    if (copies_.size() > 1) list.rows = list.rows.to(sent);
-  }
-  std::vector<int64_t> of_ranks;
-  for (const auto& of_rank : nodes) of_ranks.push_back(std::ssize(of_rank));
-  Lists all{Rows::joined(lists, shard_), {}};
-  for (const Rows& list : lists) all.counts.push_back(list.ids.numel());
-  if (copies_.size() > 1) all = has_all_rows_ ? gathered(lists, of_ranks) : sent_to_owners(lists, of_ranks);
-  if (lanes_) all.all = all.sum(lanes_->tree, nodes);
+  if (lanes_) all = sum_of(all, nodes);
   // 16-bit numbers are added in float32 and rounded once, as by a collective.
   const at::ScalarType added = sent == at::kDouble ? at::kDouble : at::kFloat;
-  const auto& [ids, rows] = all.all;
+  const auto& [ids, rows] = all;
   if (!ids.defined()) return at::zeros(shard_.sizes(), shard_.options());
   return added_by_place(rows.to(added), ids, shard_.size(0)).to(sent).to(type);
 }

@@ -62,12 +62,12 @@ class LookedUp : NotCopied {
  private:
   struct Vectors;
   struct Rows;
-  struct Lists;
   struct RowGradients;
   struct Asked;
-  Asked asked_of_owners(const std::vector<at::Tensor>& lists, const std::vector<int64_t>& of_ranks) const;
-  Lists gathered(const std::vector<Rows>& lists, const std::vector<int64_t>& of_ranks) const;
-  Lists sent_to_owners(const std::vector<Rows>& lists, const std::vector<int64_t>& of_ranks) const;
+  Asked asked_of_owners(const at::Tensor& ids, int64_t each = 1) const;
+  Rows gathered(const Rows& mine) const;
+  Rows in_one_list(RowGradients& mine, std::vector<Range>& nodes) const;
+  Rows sum_of(const Rows& all, const std::vector<Range>& nodes) const;
   at::Tensor exchanged(const at::Tensor& rows, const std::vector<int64_t>& to, const std::vector<int64_t>& from) const;
 
   nn::Parameter table_;

@@ -16,6 +16,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
+#include "adjoin/nn/fixed/elementwise.hpp"
 #include "adjoin/nn/fixed/squares.hpp"
 #include "adjoin/nn/state.hpp"
 #include "adjoin/parallel/arriving_weights.hpp"
@@ -87,15 +88,11 @@ std::vector<std::unique_ptr<BucketSum>> sums_of(const Bucket& bucket, const std:
   return sums;
 }
 
-/// The piece with another tensor in place of each of its own.
-template <class Other>
-FlatPiece each_of(const FlatPiece& piece, const Other& other) {
-  FlatPiece result{piece.value.defined() ? other(piece.value) : piece.value, other(piece.gradient), {}};
-  for (const at::Tensor& moment : piece.moments) result.moments.push_back(other(moment));
-  return result;
-}
 FlatPiece part_of(const FlatPiece& piece, int64_t begin, int64_t size) {
-  return each_of(piece, [=](const at::Tensor& x) { return x.narrow(0, begin, size); });
+  const auto part = [=](const at::Tensor& x) { return x.narrow(0, begin, size); };
+  FlatPiece result{piece.value.defined() ? part(piece.value) : piece.value, part(piece.gradient), {}};
+  for (const at::Tensor& moment : piece.moments) result.moments.push_back(part(moment));
+  return result;
 }
 
 /// Calls `work` for parts of equal tensors, one after another.
@@ -104,21 +101,14 @@ void in_pieces(const FlatPiece& whole, const std::function<void(const FlatPiece&
     work(part_of(whole, begin, std::min(kAtOnce, whole.gradient.numel() - begin)));
 }
 
-/// Updates a piece in whole vector registers: LibTorch's kernels round the last elements, which do not fill one, otherwise, so that
-/// an element's bits would depend on where the piece ends.
+/// Updates a piece so that an element's bits do not depend on where the piece ends.
 void update_in_registers(const Rule& rule, const FlatPiece& piece, const UpdateStep& step) {
-  constexpr int64_t kUnit = 64;
-  const int64_t all = piece.gradient.numel(), rest = all % kUnit;
-  if (all > rest) rule.update(part_of(piece, 0, all - rest), step);
-  if (rest == 0) return;
-  const FlatPiece last = part_of(piece, all - rest, rest), padded = each_of(last, [&](const at::Tensor& x) {
-                                                             const at::Tensor whole = at::zeros({kUnit}, x.options());
-                                                             whole.narrow(0, 0, rest).copy_(x);
-                                                             return whole;
-                                                           });
-  rule.update(padded, step);
-  last.value.copy_(padded.value.narrow(0, 0, rest));
-  for (size_t i = 0; i < last.moments.size(); ++i) last.moments[i].copy_(padded.moments[i].narrow(0, 0, rest));
+  std::vector<at::Tensor> all{piece.value};
+  all.insert(all.end(), piece.moments.begin(), piece.moments.end());
+  all.push_back(piece.gradient);
+  nn::fixed::in_registers(all, all.size() - 1, [&](const std::vector<at::Tensor>& some) {
+    rule.update({some.front(), some.back(), {some.begin() + 1, some.end() - 1}}, step);
+  });
 }
 
 bool is_here(const nn::Parameter& parameter) {

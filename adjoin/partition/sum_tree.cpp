@@ -29,12 +29,6 @@ void add_nodes(Range node, Range range, std::vector<Range>& nodes) {
 
 }  // namespace
 
-std::vector<Range> SumTree::nodes_of(Range range) const {
-  std::vector<Range> nodes;
-  add_nodes({0, parts}, range, nodes);
-  return nodes;
-}
-
 std::vector<Range> SumTree::nodes_of(const std::vector<Range>& ranges) const {
   std::vector<Range> nodes;
   for (const Range& range : ranges) add_nodes({0, parts}, range, nodes);
@@ -54,23 +48,18 @@ std::optional<Range> SumTree::parent(Range node) const {
 WholeParts::WholeParts(const Split& ranks, int rank, const Split& parts, const std::string& what)
     : tree{parts.parts()} {
   for (int r = 0; r < ranks.parts(); ++r) held.push_back({balanced_range(tree.parts, ranks.parts(), r)});
-  const Range mine = held_by(rank);
-  local.resize(static_cast<size_t>(mine.size()));
-  int64_t found = 0;
-  for (const Overlap& common : overlaps(ranks, rank, parts)) {
-    require(common.to >= mine.begin && common.to < mine.end, [&] {
-      return "the same bits in every layout: " + std::to_string(ranks.parts()) + " ranks cannot hold whole parts of " +
-             what + ", of which there are " + std::to_string(tree.parts) + ", " + parts.to_string() +
-             "; choose other features= of --same-bits, or another --tp";
-    });
-    local[static_cast<size_t>(common.to - mine.begin)].push_back(
-        {common.from_offset, common.from_offset + common.range.size()});
-    found += common.range.size();
-  }
-  int64_t of_parts = 0;
-  for (int64_t part = mine.begin; part < mine.end; ++part) of_parts += parts.size(static_cast<int>(part));
-  require(found == of_parts && found == ranks.size(rank),
-          [&] { return "the same bits in every layout: parts of " + what + " are cut between ranks"; });
+  local.resize(static_cast<size_t>(held_by(rank).size()));
+  for (int r = 0; r < ranks.parts(); ++r)
+    for (const Overlap& common : overlaps(ranks, r, parts)) {
+      require(common.to >= held_by(r).begin && common.to < held_by(r).end, [&] {
+        return "the same bits in every layout: " + std::to_string(ranks.parts()) +
+               " ranks cannot hold whole parts of " + what + ", of which there are " + std::to_string(tree.parts) +
+               ", " + parts.to_string() + "; choose other features= of --same-bits, or another --tp";
+      });
+      if (r == rank)
+        local[static_cast<size_t>(common.to - held_by(r).begin)].push_back(
+            {common.from_offset, common.from_offset + common.range.size()});
+    }
 }
 
 }  // namespace adjoin

@@ -32,9 +32,7 @@ struct SumTree {
 
   /// The two halves of a node of more than one part.
   static std::pair<Range, Range> halves(Range node);
-  /// The fewest nodes that together are a range of parts, in order.
-  std::vector<Range> nodes_of(Range range) const;
-  /// Those of each of some ranges in turn.
+  /// The fewest nodes that together are a range of parts, in order: of each of some ranges in turn.
   std::vector<Range> nodes_of(const std::vector<Range>& ranges) const;
   /// The node of which this is a half; none for the root.
   std::optional<Range> parent(Range node) const;

@@ -37,18 +37,6 @@ namespace {
 // The most ranks with equal weights whose optimizers are run.
 constexpr size_t kMostRun = 16;
 
-/// The bytes of a gradient after each micro-batch, of which a step keeps `kept` bytes without lanes: with lanes whole sums until the
-/// last backward, which adds them up over the ranks if the weight is used once.
-std::vector<int64_t> bytes_in_lanes(const PlannedRun& run, int pp, const nn::Parameter& whole, int64_t kept,
-                                    const Lanes& lanes, int64_t samples) {
-  const auto bytes = static_cast<int64_t>(whole.tensor.nbytes());
-  const auto uses = static_cast<int64_t>(uses_at(run.stages, pp, whole.name).size());
-  std::vector<int64_t> after = lanes.sums_kept(samples, is_of_experts(run, whole));
-  for (int64_t& sums : after) sums *= uses * bytes;
-  if (kept < bytes && uses == 1) after.back() = kept;
-  return after;
-}
-
 /// The ranks that differ only along dp, ep and cp: their pieces of the model have equal sizes, and `model` has these shapes.
 struct EqualRanks {
   models::Model model;
@@ -77,10 +65,15 @@ struct EqualRanks {
       std::vector<int64_t>& after = gradients[whole[i].tensor.unsafeGetTensorImpl()];
       if (run.is_table(parameter.name) && (lanes || nn::ranks_of_copies(whole[i]).size() > 1))
         after = {0};
-      else if (lanes)
-        after = bytes_in_lanes(run, grid.coordinate("pp"), whole[i], gradient, *lanes, samples);
-      else
+      else if (!lanes)
         after = {gradient};
+      else {  // whole sums until the last backward, which adds them up over the ranks if the weight is used once
+        const auto uses = std::ssize(uses_at(run.stages, grid.coordinate("pp"), whole[i].name));
+        const auto of_sum = static_cast<int64_t>(whole[i].tensor.nbytes());
+        after = lanes->sums_kept(samples, is_of_experts(run, whole[i]));
+        for (int64_t& sums : after) sums *= uses * of_sum;
+        if (gradient < of_sum && uses == 1) after.back() = gradient;
+      }
       weights.gradients += std::max(gradient, std::ranges::max(after));
     }
   }

@@ -83,8 +83,8 @@ std::optional<SameBits> same_bits(const C& c) {
 
 std::string resumed_same_bits(const std::string& run, const std::string& given) {
   if (run == "off" || run == "on" || given == "off") return given;
-  std::map<std::string, int64_t> numbers = numbers_in(run);
-  for (const auto& [name, number] : numbers_in(given)) numbers[name] = number;
+  std::map<std::string, int64_t> numbers = numbers_in(given);
+  numbers.merge(numbers_in(run));
   std::vector<std::string> parts;
   for (const auto& [name, number] : numbers) parts.push_back(name + "=" + std::to_string(number));
   return joined(parts, ",");

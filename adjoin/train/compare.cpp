@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -36,8 +37,8 @@ std::string value_at(char* bytes, at::ScalarType type) {
   const at::Tensor value = at::from_blob(bytes, {}, at::TensorOptions(type));
   const c10::Scalar number = value.item();
   if (number.isComplex()) {
-    const auto [real, imaginary] = std::pair{number.toComplexDouble().real(), number.toComplexDouble().imag()};
-    return shortest_text(real) + " + " + shortest_text(imaginary) + " i";
+    const auto value = number.toComplexDouble();
+    return shortest_text(value.real()) + " + " + shortest_text(value.imag()) + " i";
   }
   if (!number.isFloatingPoint()) return std::to_string(number.toLong());
   if (type == at::kDouble) return shortest_text(number.toDouble());
@@ -140,16 +141,13 @@ Lines metrics_of(const fs::path& run) {
 
 std::optional<DifferentNumber> difference_in(const Json& one, const Json& other, int64_t step,
                                              const std::string& kind) {
-  const auto find = [&](const Json& some, const Json& beside) -> std::optional<DifferentNumber> {
-    for (const auto& [key, value] : some.items()) {
-      if (kTimes.contains(key) || (key == "hash" && !beside.contains(key))) continue;
+  for (const Json* some : {&one, &other})
+    for (const auto& [key, value] : some->items()) {
+      if (kTimes.contains(key) || (key == "hash" && !(one.contains(key) && other.contains(key)))) continue;
       const auto text = [&](const Json& json) { return json.contains(key) ? json[key].dump() : "none"; };
       if (text(one) != text(other)) return DifferentNumber{kind, key, step, text(one), text(other)};
     }
-    return std::nullopt;
-  };
-  auto found = find(one, other);
-  return found ? found : find(other, one);
+  return std::nullopt;
 }
 
 /// Compares what both runs have, in the order of steps, until a line and a checkpoint differ.
@@ -165,9 +163,8 @@ Comparison compare_runs(const fs::path& first, const fs::path& second) {
   }
   std::map<int64_t, fs::path> beside;
   for (const CheckpointFolder& checkpoint : checkpoints_in(second)) beside.emplace(checkpoint.step, checkpoint.path);
-  std::vector<CheckpointFolder> checkpoints = checkpoints_in(first);
-  std::reverse(checkpoints.begin(), checkpoints.end());  // the oldest first
-  for (const CheckpointFolder& checkpoint : checkpoints)
+  const std::vector<CheckpointFolder> newest_first = checkpoints_in(first);
+  for (const CheckpointFolder& checkpoint : newest_first | std::views::reverse)
     if (const auto other = beside.find(checkpoint.step); other != beside.end() && !all.tensor)
       compare_checkpoints(checkpoint.path, other->second, checkpoint.step, all);
   require(all.steps + all.checkpoints > 0, [&] {
@@ -176,15 +173,13 @@ Comparison compare_runs(const fs::path& first, const fs::path& second) {
   return all;
 }
 
-enum class Comparable : uint8_t { run, checkpoint, file };
-
-Comparable comparable_at(const fs::path& path) {
+std::string kind_at(const fs::path& path) {
   require(fs::exists(path), [&] { return path.string() + ": there is no such file or folder"; });
-  if (!fs::is_directory(path)) return Comparable::file;
-  if (fs::exists(path / kMetrics) || has_checkpoint(path)) return Comparable::run;
+  if (!fs::is_directory(path)) return "a file";
+  if (fs::exists(path / kMetrics) || has_checkpoint(path)) return "a run";
   require(fs::exists(path / kStateFile),
           [&] { return path.string() + ": is neither the folder of a run nor a checkpoint nor a safetensors file"; });
-  return Comparable::checkpoint;
+  return "a checkpoint";
 }
 
 /// Throws: InvalidArgument for two folders whose sums were divided by other numbers
@@ -202,22 +197,19 @@ void check_same_numbers(const fs::path& first, const fs::path& second) {
 }  // namespace
 
 Comparison compare(const fs::path& first, const fs::path& second) {
-  Comparable kind{}, other{};
-  on_disk([&] { kind = comparable_at(first), other = comparable_at(second); });
+  std::string kind, other;
+  on_disk([&] { kind = kind_at(first), other = kind_at(second); });
   require(kind == other, [&] {
-    const auto text = [](Comparable of) {
-      return of == Comparable::run ? "a run" : of == Comparable::checkpoint ? "a checkpoint" : "a file";
-    };
-    return first.string() + " is " + text(kind) + " and " + second.string() + " is " + text(other) +
-           "; expected two of a kind";
+    return first.string() + " is " + kind + " and " + second.string() + " is " + other + "; expected two of a kind";
   });
-  if (kind != Comparable::file) check_same_numbers(first, second);
-  if (kind == Comparable::run) return compare_runs(first, second);
   Comparison all;
-  if (kind == Comparable::checkpoint)
-    compare_checkpoints(first, second, 0, all);
-  else
+  if (kind == "a file") {
     compare_files({{first, second}}, 0, all);
+    return all;
+  }
+  check_same_numbers(first, second);
+  if (kind == "a run") return compare_runs(first, second);
+  compare_checkpoints(first, second, 0, all);
   return all;
 }
 

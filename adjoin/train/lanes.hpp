@@ -8,7 +8,7 @@
 
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/movement/fixed_order.hpp"
-#include "adjoin/nn/fixed/kept_promises.hpp"
+#include "adjoin/nn/sequence/kept_promises.hpp"
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/task/configuration.hpp"
 #include "adjoin/task/task.hpp"
@@ -20,7 +20,7 @@ namespace adjoin::train {
 class Lanes {
  public:
   /// `order` has numbers and blocks of tokens.
-  Lanes(const FixedOrder& order, const Grid& grid, int microbatches);
+  Lanes(std::shared_ptr<const FixedOrder> order, const Grid& grid, int microbatches);
 
   /// How many lanes of samples this rank has.
   int64_t count() const { return of_samples_.size(); }
@@ -30,24 +30,18 @@ class Lanes {
   data::BatchPart part(int64_t samples, int number) const;
   /// How many sums of a weight's gradient this rank keeps after each micro-batch, or of an expert's.
   std::vector<int64_t> sums_kept(int64_t samples, bool is_of_experts) const;
-  /// The order of its sums.
+  /// The order in which no sums are added up yet, and that of a micro-batch.
+  const std::shared_ptr<const FixedOrder>& order() const { return order_; }
   std::shared_ptr<const FixedOrder> order(int64_t samples, int number, const MicroBatch& batch) const;
 
  private:
-  struct OfLane {
-    int64_t lane;
-    Range samples;
-    int64_t number;  // among all leaves
-  };
-  std::vector<OfLane> leaves(int64_t samples, int number) const { return leaves(samples, number, of_samples_); }
-  /// The same of a rank with these lanes.
-  std::vector<OfLane> leaves(int64_t samples, int number, Range lanes) const;
+  /// Of a rank with these lanes of samples: the lane, samples and number of each leaf, among those of the first block of tokens.
+  std::vector<Leaf> leaves(int64_t samples, int number, Range lanes) const;
   /// Of these lanes of samples those of each block of such a rank.
   std::vector<Range> in_blocks(Range lanes, int cp) const;
 
-  SameBits numbers_;
-  TokenBlocks blocks_;
-  int cp_;                         // this rank along cp
+  std::shared_ptr<const FixedOrder> order_;
+  std::vector<int64_t> blocks_;    // of tokens, which are here
   Range of_samples_;               // the lanes whose samples are here
   std::vector<Range> of_sources_;  // and those of each rank along the experts' axis
   HeldLanes held_;

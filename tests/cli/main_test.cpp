@@ -52,6 +52,8 @@ TEST(Program, answers_a_bad_command_line_with_one_line_and_2) {
       {"train --sp --sp", "--sp is given twice"},
       {"train --bucket --no-bucket", "--no-bucket contradicts --bucket"},
       {"train --data", "--data needs a value"},
+      {"train --data sample --same-bits=", "--same-bits is empty, expected a value"},
+      {"train --data sample --same-bits ''", "--same-bits is empty, expected a value"},
       {"predict --model a --jsons", "unexpected --jsons (did you mean --json?)"},
       {"train --data sample --out x --batch 0", "--batch is 0"},
       {"train --data sample --out x --hidden 10 --heads 3", "--hidden 10 is not divisible by --heads 3"},

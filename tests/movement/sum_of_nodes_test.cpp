@@ -37,7 +37,7 @@ TEST(SumOfNodes, has_the_bits_of_one_rank_whoever_holds_which_parts) {
           held.push_back({{ends[static_cast<size_t>(rank)], ends.back()}});
         }
         std::vector<at::Tensor> nodes;
-        for (const Range& node : tree.nodes_of(held[static_cast<size_t>(world.rank())][0]))
+        for (const Range& node : tree.nodes_of(held[static_cast<size_t>(world.rank())]))
           nodes.push_back(node_of(node, type));
         const at::Tensor expected = node_of({0, parts}, type);
         const std::vector<int64_t> sizes = Split::balanced(37, world.size(), 0).sizes();

@@ -26,10 +26,10 @@ std::string written(Range node) {
 }
 
 TEST(SumTree, covers_ranges_by_the_fewest_nodes) {
-  EXPECT_THAT(SumTree{8}.nodes_of({0, 8}), ElementsAre(Range{0, 8}));
-  EXPECT_THAT(SumTree{8}.nodes_of({1, 7}), ElementsAre(Range{1, 2}, Range{2, 4}, Range{4, 6}, Range{6, 7}));
-  EXPECT_THAT(SumTree{5}.nodes_of({0, 4}), ElementsAre(Range{0, 3}, Range{3, 4}));
-  EXPECT_THAT(SumTree{5}.nodes_of({2, 2}), ElementsAre());
+  EXPECT_THAT(SumTree{8}.nodes_of({{0, 8}}), ElementsAre(Range{0, 8}));
+  EXPECT_THAT(SumTree{8}.nodes_of({{1, 7}}), ElementsAre(Range{1, 2}, Range{2, 4}, Range{4, 6}, Range{6, 7}));
+  EXPECT_THAT(SumTree{5}.nodes_of({{0, 4}}), ElementsAre(Range{0, 3}, Range{3, 4}));
+  EXPECT_THAT(SumTree{5}.nodes_of({{2, 2}}), ElementsAre());
 }
 
 TEST(SumTree, has_one_order_whoever_holds_which_parts) {
@@ -39,7 +39,7 @@ TEST(SumTree, has_one_order_whoever_holds_which_parts) {
       std::map<int64_t, std::string> nodes;  // by where they begin
       for (int64_t begin = 0; begin < parts;) {
         const int64_t end = std::min<int64_t>(parts, begin + 1 + static_cast<int64_t>(random() % 5));
-        for (const Range& node : SumTree{parts}.nodes_of({begin, end})) nodes[node.begin] = written(node);
+        for (const Range& node : SumTree{parts}.nodes_of({{begin, end}})) nodes[node.begin] = written(node);
         begin = end;
       }
       const auto there = [&](Range node) -> std::optional<std::string> {

@@ -19,25 +19,32 @@ std::vector<at::Tensor> parts_of(const std::vector<at::Tensor>& tensors, const R
 
 }  // namespace
 
+void in_registers(const std::vector<at::Tensor>& flat, size_t written,
+                  const std::function<void(const std::vector<at::Tensor>& some)>& work) {
+  const int64_t all = flat.front().numel(), rest = all % kUnit;
+  if (all > rest) work(parts_of(flat, {0, all - rest}));
+  if (rest == 0) return;
+  const std::vector<at::Tensor> last = parts_of(flat, {all - rest, all});
+  std::vector<at::Tensor> padded;
+  for (const at::Tensor& part : last) {
+    padded.push_back(at::zeros({kUnit}, part.options()));
+    padded.back().narrow(0, 0, rest).copy_(part);
+  }
+  work(padded);
+  for (size_t i = 0; i < written; ++i) last[i].copy_(padded[i].narrow(0, 0, rest));
+}
+
 at::Tensor elementwise(const std::vector<at::Tensor>& inputs, const Elementwise& operation) {
-  const at::Tensor& first = inputs.front();
-  at::Tensor result = at::empty(first.sizes(), first.options().requires_grad(false));
-  std::vector<at::Tensor> flat;
+  at::Tensor result = at::empty(inputs.front().sizes(), inputs.front().options().requires_grad(false));
+  std::vector<at::Tensor> flat{result.view({-1})};
   for (const at::Tensor& input : inputs) flat.push_back(input.detach().contiguous().view({-1}));
-  const at::Tensor out = result.view({-1});
-  const int64_t whole = out.numel() / kUnit * kUnit, rest = out.numel() - whole;
-  on_one_thread_each(whole, kGrain,
-                     [&](Range part) { operation(out.narrow(0, part.begin, part.size()), parts_of(flat, part)); });
-  if (rest == 0) return result;
-  on_one_thread_each(1, 1, [&](Range) {
-    std::vector<at::Tensor> padded;
-    for (const at::Tensor& part : parts_of(flat, {whole, whole + rest})) {
-      padded.push_back(at::zeros({kUnit}, part.options()));
-      padded.back().narrow(0, 0, rest).copy_(part);
-    }
-    const at::Tensor last = at::empty({kUnit}, out.options());
-    operation(last, padded);
-    out.narrow(0, whole, rest).copy_(last.narrow(0, 0, rest));
+  in_registers(flat, 1, [&](const std::vector<at::Tensor>& some) {
+    on_one_thread_each(some[0].numel(), kGrain, [&](Range piece) {
+      std::vector<at::Tensor> parts = parts_of(some, piece);
+      const at::Tensor out = parts[0];
+      parts.erase(parts.begin());
+      operation(out, parts);
+    });
   });
   return result;
 }

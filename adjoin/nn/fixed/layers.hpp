@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "adjoin/comm/communicator.hpp"
 #include "adjoin/movement/fixed_order.hpp"
@@ -33,22 +34,37 @@ struct CutFeatures {
 };
 
 /// The sum of `of_part` over the parts of cut features and their ranks, of a shape; with rows this rank's rows of it. `of_part` gets
-/// this rank's features of a part.
+/// this rank's features of a part, one part after the other.
 /// Cost: all_reduce_nodes, or reduce_scatter_nodes
-at::Tensor sum_over_parts(const CutFeatures& cut, const std::optional<Split>& rows, const std::vector<int64_t>& shape,
-                          const at::TensorOptions& options,
+at::Tensor sum_over_parts(const WholeParts& parts, const Communicator& group, const std::optional<Split>& rows,
+                          const std::vector<int64_t>& shape, const at::TensorOptions& options,
                           const std::function<at::Tensor(const std::vector<Range>& features)>& of_part);
-/// Some ranges of x along a dim; a view where they are one.
-at::Tensor ranges_of(const at::Tensor& x, int64_t dim, const std::vector<Range>& ranges);
+
+/// Rows that are sorted by groups (experts).
+struct GroupedRows {
+  /// Where the rows of each source rank, its leaf (Leaf::number) and group are.
+  using OfSources = std::vector<std::vector<std::vector<Range>>>;
+
+  std::vector<int64_t> of_group;  ///< how many
+  /// None where a pass has no backward.
+  std::shared_ptr<const OfSources> sources = {};
+};
+
+/// [groups * out, in] -> [groups, out, in]
+at::Tensor by_group(const at::Tensor& weight, size_t groups);
+/// [*, features] -> [rows, features]
+at::Tensor as_matrix(const at::Tensor& x);
 
 /// x W^T + b, in the type of x, whose sum over cut features is a tree over their parts and ranks: forward, or for the gradient of x.
 /// Where the ranks of the cut have each some of the rows between layers, `rows` is how: x's are cut where features are cut in
 /// backward, the result's where they are cut forward, both where none are cut.
-/// Shape: x [*, in_r], weight [out_r, in_r], bias [out_r] or undefined -> [*, out_r]
+/// With groups it is X_g W_g^T for the rows of each group g, and the gradient of the weight is added to the lanes of each source's rows.
+/// Shape: x [*, in_r], weight [out_r, in_r] or [groups * out_r, in_r], bias [out_r] or undefined -> [*, out_r]
 /// Cost:  nothing where features are not cut; else all_reduce_nodes of the result, or of x's gradient; with rows a
 ///        reduce_scatter_nodes instead, and an all-gather of the other, and of x again in backward
 at::Tensor linear(const std::shared_ptr<const FixedOrder>& order, const at::Tensor& x, const at::Tensor& weight,
-                  const at::Tensor& bias, const CutFeatures& cut, const std::optional<Split>& rows = {});
+                  const at::Tensor& bias, const CutFeatures& cut, const std::optional<Split>& rows = {},
+                  const std::optional<GroupedRows>& groups = {});
 
 /// x w + b for each row of x [rows, features]; w and b [features], b may be undefined. The ranks of a group have each some of the
 /// micro-batch's tokens, cut as by rows_of_ranks.
@@ -66,5 +82,8 @@ at::Tensor activated(const at::Tensor& x, Curve curve);
 /// The sum of losses, in float64: each is rounded to a multiple of 2^-bits, so that sums below 2^(53 - bits) are exact and have no
 /// order. An infinite or NaN loss stays one.
 at::Tensor sum_of_losses(const at::Tensor& losses, int bits = 24);
+
+/// softmax along dim 1 whose gradient has the same bits for any number of rows and threads, unlike LibTorch's.
+at::Tensor softmax_of_rows(const at::Tensor& x);
 
 }  // namespace adjoin::nn::fixed

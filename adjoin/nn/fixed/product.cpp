@@ -7,9 +7,9 @@
 #include <ATen/ops/zeros.h>
 
 #include <array>
-#include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/fixed_order.hpp"
 #include "adjoin/movement/on_threads.hpp"
 
 namespace adjoin::nn::fixed {
@@ -20,8 +20,6 @@ namespace {
 constexpr int64_t kLeast = 16, kLeastRows = 4;
 // LibTorch gives 16-bit products of at most 16^3 multiplications to other code than oneDNN's. No piece is that small.
 constexpr int64_t kLeastOf16Bits = 32;
-
-thread_local bool is_row_by_row = false;
 
 void check_type(const at::Tensor& tensor) {
   require(tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kBFloat16, [&] {
@@ -44,28 +42,19 @@ at::Tensor padded(const at::Tensor& x, int64_t dim, int64_t size) {
   return all;
 }
 
-/// Calls `multiply(a, b, out)` for a piece of a result, with enough rows and columns; `out` begins as `result` is.
-template <class Multiply>
-void multiply_padded(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result, int64_t least_rows,
-                     const Multiply& multiply) {
-  const int64_t rows = result.size(0), columns = result.size(1), least = least_of(a);
-  const bool is_deep = a.scalar_type() == at::kFloat || a.size(1) >= kLeast;
-  if (rows >= least_rows && columns >= least && is_deep) return multiply(a, b, result);
-  at::Tensor out = padded(padded(result, 0, least_rows), 1, least);
-  at::Tensor left = padded(a, 0, least_rows), right = padded(b, 1, least);
-  if (!is_deep) left = padded(left, 1, kLeast), right = padded(right, 0, kLeast);
-  multiply(left, right, out);
-  if (!out.is_same(result)) result.copy_(out.narrow(0, 0, rows).narrow(1, 0, columns));
-}
-
-/// The same on all threads: the longer side of the result is cut into pieces.
+/// Calls `multiply(a, b, out)` on all threads for pieces of a result, with enough rows and columns: its longer side is cut. `out` begins
+/// as the piece is.
 template <class Multiply>
 void multiply_in_pieces(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result, int64_t least_rows,
                         const Multiply& multiply) {
   const int dim = result.size(0) >= result.size(1) ? 0 : 1;
-  on_one_thread_each(result.size(dim), least_of(a), [&](Range piece) {
+  const int64_t least = least_of(a), depth = a.scalar_type() == at::kFloat ? 0 : kLeast;
+  on_one_thread_each(result.size(dim), least, [&](Range piece) {
     const auto part = [&](const at::Tensor& x) { return x.narrow(dim, piece.begin, piece.size()); };
-    multiply_padded(dim == 0 ? part(a) : a, dim == 1 ? part(b) : b, part(result), least_rows, multiply);
+    const at::Tensor of = part(result), out = padded(padded(of, 0, least_rows), 1, least);
+    multiply(padded(padded(dim == 0 ? part(a) : a, 0, least_rows), 1, depth),
+             padded(padded(dim == 1 ? part(b) : b, 1, least), 0, depth), out);
+    if (!out.is_same(of)) of.copy_(out.narrow(0, 0, of.size(0)).narrow(1, 0, of.size(1)));
   });
 }
 
@@ -104,19 +93,13 @@ void multiply_row_by_row(const at::Tensor& a, const at::Tensor& b, const at::Ten
 
 }  // namespace
 
-RowByRow::RowByRow() : before_(std::exchange(is_row_by_row, true)) {}
-
-RowByRow::~RowByRow() {
-  is_row_by_row = before_;
-}
-
 at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
   check_type(a);
   check_type(b);
   at::Tensor result = at::empty({a.size(0), b.size(1)}, a.options().requires_grad(false));
   if (a.size(1) == 0) return result.zero_();
   if (result.numel() == 0) return result;
-  if (is_row_by_row) {
+  if (const auto order = FixedOrder::current(); order && order->row_by_row) {
     multiply_row_by_row(a.detach(), b.detach(), result);
     return result;
   }

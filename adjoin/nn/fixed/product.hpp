@@ -4,7 +4,6 @@
 
 #include <span>
 
-#include "adjoin/base/not_copied.hpp"
 #include "adjoin/partition/split.hpp"
 
 namespace adjoin::nn::fixed {
@@ -14,20 +13,9 @@ namespace adjoin::nn::fixed {
 // few rows or columns, and for each number of threads; here each piece of the result is computed by one thread, and where it has
 // fewer than 4 rows or 16 columns (32 in bfloat16), it is computed with zeros beside it. For float32 and bfloat16; in float64 MKL keeps no order.
 
-/// a b. Shapes: [m, k], [k, n] -> [m, n], any strides
+/// a b, as FixedOrder::row_by_row says. Shapes: [m, k], [k, n] -> [m, n], any strides
 /// Throws: InvalidArgument for other types than float32 and bfloat16
 at::Tensor product(const at::Tensor& a, const at::Tensor& b);
-
-/// While it lives, `product` on this thread adds up each element by itself: quicker for a row or two, as of a text that is generated,
-/// slower for many. The bits are others than those of LibTorch's products, and the same in any piece as well.
-class RowByRow : NotCopied {
- public:
-  RowByRow();
-  ~RowByRow();
-
- private:
-  bool before_;
-};
 
 /// Adds dy^T x to `sum`, one leaf after the other: a leaf is a range of rows of both. The bits depend on where the leaves begin and
 /// end, and on nothing else; a leaf without rows adds nothing. In bfloat16 each leaf's product is rounded before it is added.

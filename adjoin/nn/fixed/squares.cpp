@@ -1,5 +1,7 @@
 #include "adjoin/nn/fixed/squares.hpp"
 
+#include <ATen/ops/aminmax.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,15 +16,6 @@ namespace {
 constexpr int64_t kLeastForThread = 1 << 15;  // elements for which a thread is worth its start
 constexpr int64_t kTogether = 16;             // numbers that a compiler adds at once, each to its own sum
 
-/// Calls `work(numbers, count)` for parts of a flat float32 tensor, on several threads.
-template <class Work>
-void in_parts(const at::Tensor& x, const Work& work) {
-  require(x.scalar_type() == at::kFloat && x.is_contiguous(),
-          "squares of another tensor than a contiguous one of float32");
-  const float* const numbers = x.const_data_ptr<float>();
-  on_threads(x.numel(), kLeastForThread, [&](Range part) { work(numbers + part.begin, part.size()); });
-}
-
 /// Calls `work(i, place)` for i in [0, count), with the place of i among as many as a vector register has.
 template <class Work>
 void together(int64_t count, const Work& work) {
@@ -35,20 +28,10 @@ void together(int64_t count, const Work& work) {
 }  // namespace
 
 double largest_of(const at::Tensor& x) {
-  double largest = 0;
-  std::mutex mutex;
-  in_parts(x, [&](const float* numbers, int64_t count) {
-    std::array<float, kTogether> most{}, zeros{};  // a number times 0 is NaN if it is not finite
-    together(count, [&](int64_t i, size_t place) {
-      most[place] = std::abs(numbers[i]) > most[place] ? std::abs(numbers[i]) : most[place];
-      zeros[place] += numbers[i] * 0;
-    });
-    const bool is_finite = std::ranges::all_of(zeros, [](float zero) { return std::isfinite(zero); });
-    const std::lock_guard lock(mutex);
-    largest = std::max(largest, is_finite ? static_cast<double>(*std::ranges::max_element(most))
-                                          : std::numeric_limits<double>::infinity());
-  });
-  return largest;
+  if (x.numel() == 0) return 0;
+  const auto [least, most] = at::aminmax(x);  // NaN where there is one
+  const double largest = std::max(-least.item<double>(), most.item<double>());
+  return std::isfinite(largest) ? largest : std::numeric_limits<double>::infinity();
 }
 
 Squares::Squares(double largest) {
@@ -58,12 +41,15 @@ Squares::Squares(double largest) {
 }
 
 void Squares::add(const at::Tensor& x) {
+  require(x.scalar_type() == at::kFloat && x.is_contiguous(),
+          "squares of another tensor than a contiguous one of float32");
+  const float* const numbers = x.const_data_ptr<float>();
   std::mutex mutex;
-  in_parts(x, [&](const float* numbers, int64_t count) {
+  on_threads(x.numel(), kLeastForThread, [&](Range part) {
     std::array<double, kTogether> first{}, second{};
-    together(count, [&](int64_t i, size_t place) {
-      const double square = static_cast<double>(numbers[i]) * static_cast<double>(numbers[i]);
-      const double coarse = (square + magic_[0]) - magic_[0];
+    together(part.size(), [&](int64_t i, size_t place) {
+      const auto number = static_cast<double>(numbers[part.begin + i]);
+      const double square = number * number, coarse = (square + magic_[0]) - magic_[0];
       first[place] += coarse;
       second[place] += ((square - coarse) + magic_[1]) - magic_[1];
     });

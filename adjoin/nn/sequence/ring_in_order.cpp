@@ -15,11 +15,6 @@
 namespace adjoin::nn {
 namespace {
 
-/// The gradients of some keys and values.
-struct KeyGradients {
-  at::Tensor k, v;
-};
-
 /// A sum over the keys that a piece of queries sees, or over the queries that see a piece of keys; and which part a tile is.
 struct Place {
   SumTree tree;
@@ -59,23 +54,35 @@ class SumsOfPieces {
   std::map<int64_t, OfBatch> of_row_;
 };
 
-/// What is packed once of each batch of pieces, by its first row.
-class PackedPieces {
+using Tensors = std::vector<at::Tensor>;
+
+/// Of gradients: of queries, or of keys and values.
+Tensors sum_of_gradients(const Tensors& left, const Tensors& right) {
+  Tensors sums;
+  for (size_t i = 0; i < left.size(); ++i) sums.push_back(left[i] + right[i]);
+  return sums;
+}
+
+/// Pieces of some tensors as their batches pack them, each once.
+class Packed {
  public:
+  const at::Tensor& queries(const TileBatch& batch, const at::Tensor& x, int64_t h) {
+    return once(x, batch.first_query(), [&] { return batch.pack_queries(x, h); });
+  }
+  const at::Tensor& keys(const TileBatch& batch, const at::Tensor& x, int64_t each) {
+    return once(x, batch.first_key(), [&] { return batch.pack_keys(x, each); });
+  }
+
+ private:
   template <class Pack>
-  const at::Tensor& of(int64_t first_row, const Pack& pack) {
-    const auto [found, is_new] = of_row_.try_emplace(first_row);
+  const at::Tensor& once(const at::Tensor& x, int64_t first_row, const Pack& pack) {
+    const auto [found, is_new] = of_.try_emplace({x.unsafeGetTensorImpl(), first_row});
     if (is_new) found->second = pack();
     return found->second;
   }
 
- private:
-  std::map<int64_t, at::Tensor> of_row_;
+  std::map<std::pair<const void*, int64_t>, at::Tensor> of_;
 };
-
-KeyGradients sum_of_gradients(const KeyGradients& left, const KeyGradients& right) {
-  return {left.k + right.k, left.v + right.v};
-}
 
 class RingInOrder final : public Ring {
  public:
@@ -89,13 +96,13 @@ class RingInOrder final : public Ring {
       merge(left, right, options_);
       return left;
     };
-    Packed packed(mine);
+    Packed packed;
     go_round(mine, [&](int step, const Tensors& visitors) {
       const bool finite = std::isfinite((mine.q.sum() + visitors[0].sum()).item<double>());
-      packed.visit(visitors);
+      Packed of_visitors;
       for (const TileBatch& batch : batches(group_.rank(), owner_in(step)))
         sums.add(batch.first_query(), batch, among_keys(batch.first(), options_.causal),
-                 batch.attend(packed.inputs(batch, finite), options_), merged);
+                 batch.attend(inputs(batch, mine, packed, visitors, of_visitors, finite), options_), merged);
     });
     sums.for_each([&](const TileBatch& batch, const PartialAttention& x, const Place&) {
       batch.unpack_queries(x.out, all.out);
@@ -108,58 +115,37 @@ class RingInOrder final : public Ring {
     const auto unset = [&](const at::Tensor& x) { return at::empty(x.sizes(), results.log_sum.options()); };
     const TileInputs all{unset(mine.q), unset(mine.k), unset(mine.v)};
     if (mine.q.size(1) == 0) return all;
-    SumsOfPieces<at::Tensor> of_q;
-    SumsOfPieces<KeyGradients> of_keys;  // of the rank whose keys are here
-    Packed packed(mine);
+    SumsOfPieces<Tensors> of_q, of_keys;  // of the rank whose keys are here
+    Packed packed;
     go_round(mine, [&](int step, const Tensors& visitors) {
-      packed.visit(visitors);
+      Packed of_visitors;
       for (const TileBatch& batch : batches(group_.rank(), owner_in(step))) {
-        const TileInputs gradient =
-            batch.attend_backward(packed.inputs(batch, /*finite=*/true), packed.results(batch, results), options_);
-        of_q.add(batch.first_query(), batch, among_keys(batch.first(), options_.causal), gradient.q,
-                 [](const at::Tensor& left, const at::Tensor& right) { return left + right; });
+        const auto of_mine = [&](const at::Tensor& x) { return packed.queries(batch, x, mine.k.size(1)); };
+        const TileInputs gradient = batch.attend_backward(
+            inputs(batch, mine, packed, visitors, of_visitors, /*finite=*/true),
+            {of_mine(results.out), of_mine(results.log_sum), of_mine(results.gradient)}, options_);
+        of_q.add(batch.first_query(), batch, among_keys(batch.first(), options_.causal), {gradient.q},
+                 sum_of_gradients);
         of_keys.add(batch.first_key(), batch, among_queries(batch.first(), options_.causal), {gradient.k, gradient.v},
                     sum_of_gradients);
       }
       if (group_.size() > 1) of_keys = handed_on(of_keys, step, all);
     });
-    of_q.for_each([&](const TileBatch& batch, const at::Tensor& x, const Place&) { batch.unpack_queries(x, all.q); });
-    of_keys.for_each([&](const TileBatch& batch, const KeyGradients& x, const Place&) {
-      batch.put_keys(batch.unpack_keys(x.k, all.k.size(2)), all.k);
-      batch.put_keys(batch.unpack_keys(x.v, all.v.size(2)), all.v);
+    of_q.for_each([&](const TileBatch& batch, const Tensors& x, const Place&) { batch.unpack_queries(x[0], all.q); });
+    of_keys.for_each([&](const TileBatch& batch, const Tensors& x, const Place&) {
+      batch.put_keys(batch.unpack_keys(x[0], all.k.size(2)), all.k);
+      batch.put_keys(batch.unpack_keys(x[1], all.v.size(2)), all.v);
     });
     return all;
   }
 
  private:
-  /// Inputs of batches, each piece packed once.
-  class Packed {
-   public:
-    explicit Packed(const TileInputs& mine) : mine_(mine) {}
-
-    /// From now on these keys and values are used.
-    void visit(const Tensors& visitors) {
-      visitors_ = visitors;
-      k_ = v_ = {};
-    }
-    TileInputs inputs(const TileBatch& batch, bool finite) {
-      const int64_t h = mine_.k.size(1), each = mine_.q.size(1) / h;
-      return {q_.of(batch.first_query(), [&] { return batch.pack_queries(mine_.q, h); }),
-              k_.of(batch.first_key(), [&] { return batch.pack_keys(visitors_[0], each); }),
-              v_.of(batch.first_key(), [&] { return batch.pack_keys(visitors_[1], each); }), finite};
-    }
-    TileResults results(const TileBatch& batch, const TileResults& of_mine) {
-      const auto pack = [&](PackedPieces& pieces, const at::Tensor& x) {
-        return pieces.of(batch.first_query(), [&] { return batch.pack_queries(x, mine_.k.size(1)); });
-      };
-      return {pack(out_, of_mine.out), pack(log_sum_, of_mine.log_sum), pack(gradient_, of_mine.gradient)};
-    }
-
-   private:
-    const TileInputs& mine_;
-    Tensors visitors_;
-    PackedPieces q_, k_, v_, out_, log_sum_, gradient_;
-  };
+  static TileInputs inputs(const TileBatch& batch, const TileInputs& mine, Packed& packed, const Tensors& visitors,
+                           Packed& of_visitors, bool finite) {
+    const int64_t h = mine.k.size(1), each = mine.q.size(1) / h;
+    return {packed.queries(batch, mine.q, h), of_visitors.keys(batch, visitors[0], each),
+            of_visitors.keys(batch, visitors[1], each), finite};
+  }
 
   /// The same for all layers.
   const std::vector<TileBatch>& batches(int query_rank, int key_rank) const {
@@ -173,12 +159,11 @@ class RingInOrder final : public Ring {
   }
 
   /// The sums that the previous rank has of the keys that are here next, for those of the keys that are here now.
-  SumsOfPieces<KeyGradients> handed_on(const SumsOfPieces<KeyGradients>& of_keys, int step,
-                                       const TileInputs& like) const {
+  SumsOfPieces<Tensors> handed_on(const SumsOfPieces<Tensors>& of_keys, int step, const TileInputs& like) const {
     Tensors ks{like.k.narrow(0, 0, 0)}, vs{like.v.narrow(0, 0, 0)};
-    of_keys.for_each([&](const TileBatch& batch, const KeyGradients& x, const Place&) {
-      ks.push_back(batch.unpack_keys(x.k, like.k.size(2)));
-      vs.push_back(batch.unpack_keys(x.v, like.v.size(2)));
+    of_keys.for_each([&](const TileBatch& batch, const Tensors& x, const Place&) {
+      ks.push_back(batch.unpack_keys(x[0], like.k.size(2)));
+      vs.push_back(batch.unpack_keys(x[1], like.v.size(2)));
     });
     Tensors travelling{at::cat(ks), at::cat(vs)};
     const int owner = owner_in(step + 1);
@@ -190,7 +175,7 @@ class RingInOrder final : public Ring {
     int64_t all = 0;
     expected.for_each([&](const TileBatch&, int64_t rows, const Place&) { all += rows; });
     hand_on(travelling, all)(group_);
-    SumsOfPieces<KeyGradients> next;
+    SumsOfPieces<Tensors> next;
     int64_t first = 0;
     expected.for_each([&](const TileBatch& batch, int64_t rows, const Place& place) {
       const auto packed = [&](const at::Tensor& x) { return batch.pack_gradients(x.narrow(0, first, rows)); };

@@ -8,20 +8,10 @@
 #include <limits>
 #include <map>
 #include <optional>
-#include <tuple>
 #include <utility>
+#include <vector>
 
 namespace adjoin::nn {
-namespace {
-
-/// The padded size of a sample's last block, and how many blocks before have a larger one.
-std::pair<int64_t, int64_t> sizes_of_blocks(int64_t length, int64_t blocks) {
-  const int64_t least = length / blocks, padded = padded_size(least);
-  return {padded, padded_size(least + 1) > padded ? length % blocks : 0};
-}
-
-}  // namespace
-
 TileBatch::TileBatch(std::vector<Tile> tiles, bool together)
     : tiles_(std::move(tiles)),
       together_(together),
@@ -135,10 +125,14 @@ std::vector<TileBatch> batches_of(const std::vector<Tile>& tiles, const Rows& ro
     for (const Tile& tile : tiles) batches.emplace_back(std::vector{tile}, together);
     return batches;
   }
-  std::map<std::tuple<std::pair<int64_t, int64_t>, int64_t, int64_t>, std::vector<Tile>> alike;
-  for (const Tile& tile : tiles)
-    alike[{sizes_of_blocks(rows.lengths()[static_cast<size_t>(tile.sample)], blocks), tile.query_piece, tile.key_piece}]
-        .push_back(tile);
+  std::map<std::vector<int64_t>, std::vector<Tile>>
+      alike;  // by the numbers of pieces and the padded sizes of all blocks
+  for (const Tile& tile : tiles) {
+    std::vector<int64_t> key{tile.query_piece, tile.key_piece};
+    const Split sizes = Split::balanced(rows.lengths()[static_cast<size_t>(tile.sample)], static_cast<int>(blocks), 0);
+    for (const int64_t size : sizes.sizes()) key.push_back(padded_size(size));
+    alike[std::move(key)].push_back(tile);
+  }
   for (auto& [key, of_key] : alike) batches.emplace_back(std::move(of_key), together);
   return batches;
 }

@@ -1,4 +1,4 @@
-#include "adjoin/nn/fixed/promises.hpp"
+#include "adjoin/nn/sequence/promises.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -11,7 +11,6 @@
 #include "adjoin/movement/fixed_order.hpp"
 #include "adjoin/nn/fixed/column_sums.hpp"
 #include "adjoin/nn/fixed/elementwise.hpp"
-#include "adjoin/nn/fixed/grouped.hpp"
 #include "adjoin/nn/fixed/layers.hpp"
 #include "adjoin/nn/fixed/product.hpp"
 #include "adjoin/nn/sequence/attention.hpp"
@@ -48,23 +47,15 @@ double nearly_one(int64_t size) {
 TEST(Promises, that_are_broken_are_found) {
   const int threads = at::get_num_threads();
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-    EXPECT_GT(
-        broken(product_promise("by rows", type,
-                               [](const auto& a, const auto& b) { return at::mm(a, b).mul_(nearly_one(a.size(0))); })),
-        0);
-    EXPECT_GT(
-        broken(product_promise("by columns", type,
-                               [](const auto& a, const auto& b) { return at::mm(a, b).mul_(nearly_one(b.size(1))); })),
-        0);
-    EXPECT_GT(
-        broken(elements_promise("by length", type, 1, [](const auto& x) { return x[0] * nearly_one(x[0].size(0)); })),
-        0);
-    EXPECT_GT(broken(rows_promise("by threads", type, 1,
-                                  [](const auto& x) { return x[0] * nearly_one(at::get_num_threads()); })),
-              0);
-    EXPECT_GT(broken(columns_promise("by width", type,
-                                     [](const at::Tensor& x) { return at::sum(x, 0) * nearly_one(x.size(1)); })),
-              0);
+    const auto broken_by = [&](const std::vector<std::string>& inputs, const std::string& result,
+                               const Operation& compute) { return broken(promise("", type, inputs, result, compute)); };
+    using Inputs = std::vector<at::Tensor>;
+    const auto product_times = [](const Inputs& x, int64_t size) { return at::mm(x[0], x[1]).mul_(nearly_one(size)); };
+    EXPECT_GT(broken_by({"Rk", "kC"}, "RC", [&](const Inputs& x) { return product_times(x, x[0].size(0)); }), 0);
+    EXPECT_GT(broken_by({"Rk", "kC"}, "RC", [&](const Inputs& x) { return product_times(x, x[1].size(1)); }), 0);
+    EXPECT_GT(broken_by({"E"}, "E", [](const Inputs& x) { return x[0] * nearly_one(x[0].size(0)); }), 0);
+    EXPECT_GT(broken_by({"Rc"}, "Rc", [](const Inputs& x) { return x[0] * nearly_one(at::get_num_threads()); }), 0);
+    EXPECT_GT(broken_by({"rC"}, "C", [](const Inputs& x) { return at::sum(x[0], 0) * nearly_one(x[0].size(1)); }), 0);
   }
   at::set_num_threads(threads);
 }
@@ -120,7 +111,9 @@ TEST(FixedKernels, multiply_alike_in_pieces_of_every_size) {
 
 TEST(FixedKernels, multiply_row_by_row_alike_in_pieces_and_nearly_as_LibTorch) {
   const int threads = at::get_num_threads();
-  const RowByRow row_by_row;
+  const auto order = std::make_shared<FixedOrder>();
+  order->row_by_row = true;
+  const WithOrder with_order(order);
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
     for (const int64_t k : {1, 15, 16, 71}) {
       const at::Tensor a = waves_of({5, k}).to(type), b = waves_of({40, k}, 1000).to(type).t(), all = product(a, b);
