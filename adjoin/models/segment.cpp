@@ -12,7 +12,7 @@ std::set<std::string> shared_parts(std::span<const Segment> segments) {
   std::set<std::string> named, shared;
   for (const Segment& segment : segments)
     for (const ModuleRecipe& part : segment.parts)
-      if (!named.insert(part.name).second) shared.insert(part.beginning());
+      if (!named.insert(part.name).second) shared.insert(part.name);
   return shared;
 }
 

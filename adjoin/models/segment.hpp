@@ -94,7 +94,7 @@ struct Segment {
   std::function<std::vector<int64_t>(const Grid& stage, const LocalRows& rows)> output_shape = {};
 };
 
-/// What the names of parameters begin with in parts that more than one of these segments has.
+/// The names of the parts that more than one of these segments has.
 std::set<std::string> shared_parts(std::span<const Segment> segments);
 
 /// A segment of one module with the same name: `make(stage, tensor)` makes it, and `forward(module, x, pass)` applies it.
