@@ -2,9 +2,17 @@
 
 #include <ATen/autocast_mode.h>
 
+#include <optional>
+
 #include "adjoin/base/not_copied.hpp"
 
 namespace adjoin {
+
+/// The type in which autocast lets products of this thread compute; none where it is off.
+inline std::optional<at::ScalarType> type_of_products(at::DeviceType device) {
+  if (!at::autocast::is_autocast_enabled(device)) return std::nullopt;
+  return at::autocast::get_autocast_dtype(device);
+}
 
 /// While it lives, operations of this thread on a type of device run under autocast with products of `type`, or without.
 class AutocastMode : NotCopied {

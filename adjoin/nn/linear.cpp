@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/autocast_mode.hpp"
 #include "adjoin/movement/forward_mode.hpp"
 #include "adjoin/movement/mappings.hpp"
 #include "adjoin/movement/postponed.hpp"
@@ -115,9 +116,8 @@ struct LinearProduct : torch::autograd::Function<LinearProduct> {
 at::Tensor as_in_product(const at::Tensor& x) {
   if (!x.defined()) return x;  // no bias
   const c10::DeviceType device = x.device().type();
-  return at::autocast::is_autocast_enabled(device)
-             ? at::autocast::cached_cast(at::autocast::get_autocast_dtype(device), x, device)
-             : x;
+  const std::optional<at::ScalarType> type = type_of_products(device);
+  return type ? at::autocast::cached_cast(*type, x, device) : x;
 }
 
 namespace {

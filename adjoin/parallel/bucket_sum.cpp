@@ -31,8 +31,7 @@ BucketSum::BucketSum(const std::vector<nn::Parameter>& whole, Bucket bucket, Whe
       ranks_(nn::ranks_of_copies(whole[bucket_.members()[0]])) {
   for (const size_t i : bucket_.members()) members_.push_back({whole[i].name, whole[i].tensor});
   if (lanes_ && when_ == When::each_time) lanes_->gradients->at_last(members_[0].parameter, [this] { sum(); });
-  if (lanes_) return;
-  if (when_ == When::asked) return;
+  if (lanes_ || when_ == When::asked) return;
   for (size_t i = 0; i < members_.size(); ++i) {
     require(!GradientHook::is_on(members_[i].parameter),
             [&] { return "another optimizer already sums the gradient of '" + members_[i].name + "'"; });

@@ -1,6 +1,5 @@
 #include "adjoin/parallel/weight_shards.hpp"
 
-#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_unsafe_view.h>
 #include <ATen/ops/empty.h>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/autocast_mode.hpp"
 #include "adjoin/movement/marks.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "adjoin/parallel/copies.hpp"
@@ -122,11 +122,6 @@ void WeightShards::give_all_memory() {
   for (const Weight& weight : weights_) give_memory(weight.uncut.tensor);  // of all of them, even where a gather fails
 }
 
-WeightShards::Sent WeightShards::type_of_products(at::Device device) {
-  if (!at::autocast::is_autocast_enabled(device.type())) return {};
-  return at::autocast::get_autocast_dtype(device.type());
-}
-
 bool WeightShards::Weight::narrows(Sent sent) const {
   return sent && c10::elementSize(*sent) == 2 && uncut.only_in_products && uncut.tensor.scalar_type() == at::kFloat &&
          bucket.copies().backend()->spans_hosts();
@@ -229,7 +224,7 @@ at::Tensor ShardedSegments::run(size_t segment, const at::Tensor& x,
     return tensor.requires_grad() ? torch::autograd::impl::gradient_edge(tensor) : torch::autograd::Edge();
   };
   const torch::autograd::Edge before = edge_of(x);
-  const WeightShards::Sent sent = WeightShards::type_of_products(x.device());
+  const WeightShards::Sent sent = type_of_products(x.device().type());
   for (const auto& part : mine) part->gather(sent);
   if (!place.is_last)
     for (const auto& part : segments_[segment + 1]) part->begin_gather(sent);

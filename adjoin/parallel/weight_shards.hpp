@@ -46,8 +46,6 @@ class WeightShards {
 
   /// The type in which `gather` sends what only products read (nn::Parameter) to other hosts: none is the weights' own.
   using Sent = std::optional<at::ScalarType>;
-  /// The type in which products compute on this thread, where autocast is on.
-  static Sent type_of_products(at::Device device);
 
   /// Makes the whole tensors available, unless they are; called by all workers that hold copies. What was sent in another type has the
   /// values of that type.

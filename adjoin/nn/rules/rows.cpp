@@ -1,5 +1,4 @@
 #include <ATen/TensorOperators.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/ops/_safe_softmax.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/matmul.h>
@@ -10,7 +9,9 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 
+#include "adjoin/movement/autocast_mode.hpp"
 #include "adjoin/nn/distributed/class_loss.hpp"
 #include "adjoin/nn/distributed/embedding.hpp"
 #include "adjoin/nn/distributed/held.hpp"
@@ -71,16 +72,16 @@ std::vector<Way> embedding(const Operation& operation) {
 /// Attention of these pieces. Where autocast is on, in float32, as nn's own: LibTorch's fused kernel is slower with 16-bit numbers.
 std::vector<at::Tensor> attended(const c10::OperatorHandle& handle, Arguments arguments) {
   Stack stack(arguments.begin(), arguments.end());
-  if (!at::autocast::is_autocast_enabled(at::kCPU)) {
+  const std::optional<at::ScalarType> type = type_of_products(at::kCPU);
+  if (!type) {
     handle.callBoxed(&stack);
     return {stack[0].toTensor()};
   }
-  const at::ScalarType type = at::autocast::get_autocast_dtype(at::kCPU);
   for (size_t i = 0; i < 4; ++i)
     if (stack[i].isTensor() && stack[i].toTensor().is_floating_point()) stack[i] = stack[i].toTensor().to(at::kFloat);
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   handle.callBoxed(&stack);
-  return {stack[0].toTensor().to(type)};
+  return {stack[0].toTensor().to(*type)};
 }
 
 /// Attention with dropout, whose mask is over the scores: LibTorch's kernels draw it by a generator of this process.

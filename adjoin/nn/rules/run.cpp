@@ -1,10 +1,10 @@
-#include <ATen/autocast_mode.h>
 #include <c10/core/AutogradState.h>
 #include <c10/util/ScopeExit.h>
 
 #include <iostream>
 
 #include "adjoin/base/error.hpp"
+#include "adjoin/movement/autocast_mode.hpp"
 #include "adjoin/nn/distributed/linked.hpp"
 #include "adjoin/nn/rules/call.hpp"
 #include "adjoin/nn/rules/prepared.hpp"
@@ -229,7 +229,7 @@ class Call {
 
   void carry_out(const Prepared& prepared, bool is_product) {
     const Way& way = *prepared.way;
-    const std::optional<at::ScalarType> type = is_product ? autocast_type() : std::nullopt;
+    const std::optional<at::ScalarType> type = is_product ? type_of_products(at::kCPU) : std::nullopt;
     if (!home_->grid.has_me()) return run_elsewhere(handle_, stack_, &way, type, self_, home_);
     const bool links = prepared.links && !self_.defined() && schema_.returns()[0].alias_info() == nullptr;
     const c10::IValue viewed = is_view() ? argument(0) : c10::IValue();
@@ -297,11 +297,6 @@ class Call {
       piece_of(result).copied = {memory, memory.current_version()};
     }
     return result;
-  }
-
-  static std::optional<at::ScalarType> autocast_type() {
-    if (!at::autocast::is_autocast_enabled(at::kCPU)) return std::nullopt;
-    return at::autocast::get_autocast_dtype(at::kCPU);
   }
 
   /// Says once that an operation has no rule, unless it asks for a number.
