@@ -148,7 +148,8 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   try {
     if (mpi_job_rank() == 0) make_empty(folder);
-    const train::WorkerOptions workers{{{.dp = 2}, /*zero=*/1, "auto", "cpu", /*threads_per_rank=*/1}};
+    const train::WorkerOptions workers{
+        {{.dp = 2}, /*zero=*/1, train::Workers::automatic, "cpu", /*threads_per_rank=*/1}};
     train::run_workers(workers, [&](const Communicator& world) { measure_checkpoints(world, folder, mib, turns, tp); });
     if (mpi_job_rank() == 0) std::filesystem::remove_all(folder);
     return 0;

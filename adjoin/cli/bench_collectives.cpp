@@ -20,7 +20,8 @@ namespace {
 using measure::Result;
 
 struct CollectiveOptions {
-  std::string backend, ranks, operations, sizes = "4K,64K,1M,16M,64M", host_memory = "auto";
+  std::string backend, ranks, operations, sizes = "4K,64K,1M,16M,64M";
+  HostMemory host_memory = HostMemory::automatic;
   bool json = false;
 };
 
@@ -64,7 +65,7 @@ std::vector<Result> measure_all(const CollectiveOptions& options) {
       if (world.rank() == 0) results.insert(results.end(), measured.begin(), measured.end());
     }
   };
-  launch(ranks, measure_each, {.host_memory = host_memory_of(options.host_memory)});
+  launch(ranks, measure_each, {.host_memory = host_memory_or_environment(options.host_memory)});
   return results;
 }
 

@@ -24,7 +24,7 @@ constexpr int64_t kMostSeconds = 1'000'000;
 
 struct DoctorOptions {
   std::string ranks;
-  std::string host_memory = "auto";
+  HostMemory host_memory = HostMemory::automatic;
   int64_t timeout = 60;
   bool same_bits = false, json = false;
 };
@@ -142,7 +142,6 @@ void run_doctor(const DoctorOptions& options) {
     return "--timeout is " + std::to_string(options.timeout) + ", expected 1 to " + std::to_string(kMostSeconds) +
            " seconds";
   });
-  const HostMemory host_memory = host_memory_of(options.host_memory);
   const Facts facts = facts_of_this_process();
   Report report{options.json};
   add(report, facts);
@@ -155,7 +154,7 @@ void run_doctor(const DoctorOptions& options) {
       Diagnosis of_rank = diagnose(world, facts.machine, deadline);
       if (world.rank() == 0 || started_by_mpi()) diagnosis = std::move(of_rank);
     };
-    launch(ranks, work, {.host_memory = host_memory});
+    launch(ranks, work, {.host_memory = host_memory_or_environment(options.host_memory)});
   }
   add(report, diagnosis);
   report.print();

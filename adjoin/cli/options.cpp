@@ -261,49 +261,42 @@ std::string preset_table() {
 
 namespace {
 
-/// Refuses a value that the field cannot have as soon as it is read, before a model is opened.
-CLI::Option* checked(CLI::Option* option, const Field& field) {
-  return option->each([&field](const std::string& text) {
+/// The option for a field of train::Configuration that writes into `value`. It refuses what the field cannot have as soon as it is
+/// read, before a model is opened.
+template <class Value>
+CLI::Option* add_value(CLI::App& command, std::string_view name, Value& value) {
+  using Stored = std::conditional_t<std::is_enum_v<Value>, uint8_t, Value>;
+  const Field& field = train::field_named(name);
+  const auto member = std::get<train::Access<Stored>>(field.member);
+  const std::function<void(const std::string&)> read = [&field, &value, member](const std::string& text) {
+    const std::string option = train::option_of(field.name);
+    check_not_empty(option, text);
     Configuration given;
     set(field, text, given);
     if (field.name == "device") check_device(text);
-    if (const auto* member = std::get_if<train::Access<int64_t>>(&field.member))
-      check_range(train::option_of(field.name), (*member)(given), static_cast<int64_t>(field.least),
-                  static_cast<int64_t>(field.most));
-  });
-}
-
-/// The option for a field of train::Configuration whose value is one of some words.
-CLI::Option* add_word(CLI::App& command, std::string_view name, std::string& word) {
-  const Field& field = train::field_named(name);
-  const OptionRow row = text(train::option_of(name), word, "", help_of(field));
-  return checked(row.add(command)->option_text(metavariable(field)), field);
+    if constexpr (std::is_same_v<Value, int64_t>)
+      check_range(option, member(given), static_cast<int64_t>(field.least), static_cast<int64_t>(field.most));
+    value = static_cast<Value>(member(given));
+  };
+  Configuration shown;
+  member(shown) = static_cast<Stored>(value);
+  return command.add_option_function(train::option_of(name), read, help_of(field) + " [" + text_of(field, shown) + "]")
+      ->option_text(metavariable(field));
 }
 
 }  // namespace
 
 void add_layout_options(CLI::App& command, const std::vector<std::pair<std::string_view, int64_t*>>& axes,
                         train::ModelUse& use) {
-  const auto add = [&](std::string_view name, int64_t& variable) {
-    const Field& field = train::field_named(name);
-    checked(number(train::option_of(name), variable, help_of(field)).add(command), field)->group("Layout");
-  };
-  for (const auto& [axis, size] : axes) add(axis, *size);
-  add_word(command, "backend", use.ranks.backend)->group("Layout");
-  add_word(command, "device", use.ranks.device)->group("Layout");
-  add_word(command, "host_memory", use.ranks.host_memory)->group("Layout");
-  add("threads_per_rank", use.ranks.threads_per_rank);
+  for (const auto& [axis, size] : axes) add_value(command, axis, *size)->group("Layout");
+  add_value(command, "backend", use.ranks.backend)->group("Layout");
+  add_value(command, "device", use.ranks.device)->group("Layout");
+  add_value(command, "host_memory", use.ranks.host_memory)->group("Layout");
+  add_value(command, "threads_per_rank", use.ranks.threads_per_rank)->group("Layout");
 }
 
-OptionRow host_memory_row(std::string& word) {
-  return {[&word](CLI::App& command) { return add_word(command, "host_memory", word); },
-          [&word] { (void)host_memory_of(word); }};
-}
-
-HostMemory host_memory_of(const std::string& word) {
-  constexpr std::string_view kWords[] = {"auto", "on", "off"};
-  check_choice("--host-memory", word, kWords);
-  return word == "auto" ? host_memory_from_environment() : host_memory_named(word, "--host-memory");
+OptionRow host_memory_row(HostMemory& use) {
+  return {[&use](CLI::App& command) { return add_value(command, "host_memory", use); }};
 }
 
 OptionRow model_row(std::string& folder) {

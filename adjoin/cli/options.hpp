@@ -45,9 +45,8 @@ std::string preset_table();
 /// Adds options such as --dp and --tp, --backend, --host-memory and --threads-per-rank, which write into the arguments.
 void add_layout_options(CLI::App& command, const std::vector<std::pair<std::string_view, int64_t*>>& axes,
                         train::ModelUse& use);
-/// --host-memory for commands that launch workers without a configuration; host_memory_of() reads the value.
-OptionRow host_memory_row(std::string& word);
-HostMemory host_memory_of(const std::string& word);
+/// --host-memory for commands that launch workers without a configuration.
+OptionRow host_memory_row(HostMemory& use);
 
 /// --model and --step for commands that use a model.
 OptionRow model_row(std::string& folder);

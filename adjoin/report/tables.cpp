@@ -204,7 +204,7 @@ std::string machine_table(const std::vector<Run>& runs) {
     }
     if (run.configuration)
       table.set("ranks", grouped(train::grid_sizes(*run.configuration).ranks()) +
-                             (run.configuration->backend == "mpi" ? " MPI processes" : " threads"));
+                             (run.configuration->backend == train::Workers::mpi ? " MPI processes" : " threads"));
     table.set("adjoin", fact_text(run.fact("adjoin")));
     table.set("LibTorch", fact_text(run.fact("libtorch")));
     if (run.beginning.is_object() && run.beginning.contains("date"))

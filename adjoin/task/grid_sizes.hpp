@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "adjoin/comm/contract/host_memory.hpp"
 #include "adjoin/partition/grid.hpp"
 
 namespace adjoin::train {
@@ -31,13 +32,16 @@ struct GridSizes {
   bool operator==(const GridSizes&) const = default;
 };
 
+/// What ranks are; automatic: processes under mpirun or srun, else threads.
+enum class Workers : uint8_t { automatic, threads, mpi };
+
 /// Where ranks run: what every use of a trained model chooses anew.
 struct RankOptions : GridSizes {
-  int64_t zero = 1;                  ///< how much of weights, gradients and moments is divided among equal ranks
-  std::string backend = "auto";      ///< auto, threads or mpi
-  std::string device = "cpu";        ///< where ranks compute, as device_of() takes it
-  int64_t threads_per_rank = 0;      ///< 0: this machine's cores divided by the ranks on it
-  std::string host_memory = "auto";  ///< auto (as ADJOIN_HOST_MEMORY says), on or off
+  int64_t zero = 1;  ///< how much of weights, gradients and moments is divided among equal ranks
+  Workers backend = Workers::automatic;
+  std::string device = "cpu";                      ///< where ranks compute, as device_of() takes it
+  int64_t threads_per_rank = 0;                    ///< 0: this machine's cores divided by the ranks on it
+  HostMemory host_memory = HostMemory::automatic;  ///< automatic: as ADJOIN_HOST_MEMORY says
 
   bool operator==(const RankOptions&) const = default;
 };

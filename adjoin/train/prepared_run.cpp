@@ -39,7 +39,8 @@ void say_plan(const Configuration& c, const Task& task) {
       grouped(c.batch));
   if (c.max_time > 0) say("ends after " + clock_time(c.max_time) + " at the latest");
   say(counted(grid_sizes(c).ranks(), "rank") + ": " + layout_text(c) +
-      (c.backend == "mpi" || (c.backend == "auto" && started_by_mpi()) ? ", MPI processes" : ", threads"));
+      (c.backend == Workers::mpi || (c.backend == Workers::automatic && started_by_mpi()) ? ", MPI processes"
+                                                                                          : ", threads"));
   if (const std::string text = same_bits_text(c); !text.empty()) say(text);
   if (c.experts.count > 1)
     say(counted(c.layers / c.experts.every, "block") + " with " + grouped(c.experts.count) + " experts, " +

@@ -94,7 +94,7 @@ nlohmann::ordered_json to_json(const Summary& summary) {
                                    {"cp", c.cp},
                                    {"tp", c.tp},
                                    {"sp", c.sp},
-                                   {"backend", c.backend},
+                                   {"backend", text_of("backend", c)},
                                    {"ranks", summary.ranks.size()}}},
                                  {"ranks", ranks},
                                  {"train_loss", summary.train_loss},

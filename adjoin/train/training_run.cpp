@@ -79,7 +79,7 @@ void check_learns_nothing_new(const Configuration& saved, const Configuration& g
 /// The configuration with absolute paths, and the values that its "auto" stood for.
 Configuration written(Configuration configuration) {
   configuration = with_absolute_paths(std::move(configuration));
-  configuration.backend = started_by_mpi() ? "mpi" : "threads";
+  configuration.backend = started_by_mpi() ? Workers::mpi : Workers::threads;
   return configuration;
 }
 

@@ -28,9 +28,9 @@ void check_workers(const WorkerOptions& options) {
   validate(options);
   check_device(options.device);
   const int64_t ranks = options.ranks();
-  require(options.backend != "mpi" || started_by_mpi(),
+  require(options.backend != Workers::mpi || started_by_mpi(),
           [&] { return "--backend mpi: start the program with mpirun -n " + std::to_string(ranks) + " or srun"; });
-  require(options.backend != "threads" || !started_by_mpi(),
+  require(options.backend != Workers::threads || !started_by_mpi(),
           "--backend threads: the program was started by mpirun or srun, where each process is one rank");
   const auto needs = [&] { return options.needs() + ", "; };
   require(started_by_mpi() || ranks <= kMostThreads,
@@ -52,9 +52,8 @@ void run_workers(const WorkerOptions& options, const std::function<void(const Co
       throw Common<InvalidArgument>(error.what());
     }
   };
-  LaunchOptions launched{.at_failure = at_failure};
+  LaunchOptions launched{.host_memory = host_memory_or_environment(options.host_memory), .at_failure = at_failure};
   launched.checked |= options.checked;
-  if (options.host_memory != "auto") launched.host_memory = host_memory_named(options.host_memory, "--host-memory");
   if (options.deadline > 0) launched.deadline = std::chrono::milliseconds(std::llround(1000 * options.deadline));
   launch(static_cast<int>(options.ranks()), run, launched);
 }

@@ -115,7 +115,7 @@ TEST(Configuration, is_refused_with_the_option_what_was_expected_and_what_came) 
             }),
             "--precision is \"fp8\", expected one of fp64, fp32, bf16, fp16");
   EXPECT_THAT(message([](auto& c) { set("pooling", "cls|mean", c); }), HasSubstr("expected one of cls, mean"));
-  EXPECT_THAT(message([](auto& c) { c.backend = ""; }), HasSubstr("expected one of auto, threads, mpi"));
+  EXPECT_THAT(message([](auto& c) { set("backend", "", c); }), HasSubstr("expected one of auto, threads, mpi"));
   EXPECT_EQ(message([](auto& c) { c.out = "run\xff"; }), "--out is not UTF-8");
 }
 

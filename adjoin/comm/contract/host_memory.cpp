@@ -54,6 +54,10 @@ HostMemory host_memory_from_environment() {
                          : HostMemory::automatic;
 }
 
+HostMemory host_memory_or_environment(HostMemory given) {
+  return given == HostMemory::automatic ? host_memory_from_environment() : given;
+}
+
 std::shared_ptr<void> host_memory(size_t bytes) {
   SharedMemory* memory = SharedMemory::current();
   if (void* block = memory ? memory->allocate(bytes) : nullptr)

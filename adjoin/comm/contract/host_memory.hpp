@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -9,7 +10,7 @@ namespace adjoin {
 
 /// Whether the processes of an MPI job on one host reach each other's memory. If so, their tensors are stored in memory that
 /// they share. Then they are as fast as threads, and their calls are compared as strictly.
-enum class HostMemory {
+enum class HostMemory : uint8_t {
   automatic,  // where it is possible
   on,         // the job is refused where it is not possible
   off         // MPI's messages only
@@ -22,6 +23,8 @@ HostMemory host_memory_named(std::string_view text, const std::string& what);
 /// The environment's ADJOIN_HOST_MEMORY; automatic where it is not set.
 /// Throws: InvalidArgument for another word
 HostMemory host_memory_from_environment();
+/// `given`; where that is automatic, what the environment says.
+HostMemory host_memory_or_environment(HostMemory given);
 
 /// The number of ranks on this host, including this one, that share memory in the latest launch; 0 where none do, and why.
 struct HostMemoryUse {

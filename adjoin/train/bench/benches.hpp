@@ -14,9 +14,9 @@ namespace adjoin::train {
 /// The options of `adjoin bench pipeline`.
 struct BenchPipelineOptions {
   pipeline::Schedule schedule;
-  pipeline::StageCosts costs;        // seconds that all stages of a rank together sleep for one micro-batch
-  int64_t times = 3;                 // measurements
-  std::string host_memory = "auto";  // as in RankOptions
+  pipeline::StageCosts costs;  // seconds that all stages of a rank together sleep for one micro-batch
+  int64_t times = 3;           // measurements
+  HostMemory host_memory = HostMemory::automatic;  // as in RankOptions
 };
 
 struct BenchPipelineResult {

@@ -53,8 +53,12 @@ BenchPipelineResult bench_pipeline(const BenchPipelineOptions& options) {
   require(options.times >= 1, "bench pipeline: expected at least one measurement");
   const pipeline::Costs costs = pipeline::equal_costs(options.schedule, options.costs);
   BenchPipelineResult result{.simulated = pipeline::simulate(options.schedule, costs).makespan};
-  const WorkerOptions workers{
-      {{.pp = options.schedule.ranks()}, /*zero=*/1, "auto", "cpu", /*threads_per_rank=*/1, options.host_memory}};
+  const WorkerOptions workers{{{.pp = options.schedule.ranks()},
+                               /*zero=*/1,
+                               Workers::automatic,
+                               "cpu",
+                               /*threads_per_rank=*/1,
+                               options.host_memory}};
   run_workers(workers, [&](const Communicator& world) {
     const at::Tensor weight = at::zeros({kElements}).requires_grad_();
     const auto run = [&](const pipeline::Costs& sleeps) {
