@@ -46,16 +46,8 @@ class HostBackend : public Backend {
   virtual host::Waiter& waiter() = 0;
 
  private:
-  // Each rank's share of a collective, between meeting all ranks and finishing; where it is small, the inputs of the ranks that
-  // give something have travelled with their calls, and it is not finished.
-  void broadcast(const Call& call, bool is_small);
-  void reduce(const Call& call, bool is_small);
-  void all_reduce(const Call& call, bool is_small);
-  void gather(const Call& call, bool is_small);
-  void scatter(const Call& call, bool is_small);
-  void all_gather(const Call& call, bool is_small);
-  void reduce_scatter(const Call& call, bool is_small);
-  void all_to_all(const Call& call, bool is_small);
+  /// What this rank does in a collective, between meeting all ranks and finishing: a function for each kind.
+  class Work;
   /// Publishes the collective, meets all ranks, does its share, and finishes.
   /// `shown` is what the peers see: it differs from `call` in the memory that they do not reach. Where any rank needs pieces, all
   /// go on to run_in_pieces instead of doing their share.
@@ -88,11 +80,6 @@ class HostBackend : public Backend {
   /// The address of each rank's input and output, plus `offset` bytes; those of this rank are the call's.
   const std::vector<const void*>& inputs(const Call& call, int64_t offset);
   const std::vector<void*>& outputs(const Call& call, int64_t offset);
-
-  /// Copies the blocks that travelled with the ranks' calls to their places in this rank's output.
-  void collect(const Call& call) const;
-  /// Copies elements [first, first + count) of the outputs into every rank's output; `from` holds them from element `start` on.
-  void give_to_all(const Call& call, const void* from, int64_t start, int64_t first, int64_t count, Copy copy);
 
   /// Posts all messages, with copies of data that peers could not read. The copies must live as long as the postings.
   [[nodiscard]] host::Room post_all(std::span<const Message> messages, const Call& call, host::Postings& postings,

@@ -35,6 +35,128 @@ int64_t largest_bytes(const Call& call) {
 
 }  // namespace
 
+/// Where a collective is small, the inputs of the ranks that give something have travelled with their calls, and it is not
+/// finished.
+class HostBackend::Work {
+ public:
+  Work(HostBackend& host, const Call& call, bool is_small) : host_(host), call_(call), is_small_(is_small) {}
+
+  void run() {
+    using W = Work;
+    static constexpr void (Work::*kWork[kCollectives])() = {nullptr,        &W::broadcast,      &W::reduce,
+                                                            &W::all_reduce, &W::gather,         &W::scatter,
+                                                            &W::all_gather, &W::reduce_scatter, &W::all_to_all};
+    if (const auto work = kWork[static_cast<size_t>(*call_.collective)]) (this->*work)();
+  }
+
+ private:
+  void broadcast() {
+    const Buffer& buffer = call_.out;
+    if (is_small_) {
+      if (host_.rank_ != call_.root) copy_bytes(buffer.data, host_.call_of(call_.root).in, buffer.bytes());
+      return;
+    }
+    // Each rank, including the root, writes its share into every other rank's buffer. The root's may be read-only.
+    const Share mine = host_.own_share(buffer.count);
+    const void* from = host_.rank_ == call_.root ? call_.in.data : host_.call_of(call_.root).in;
+    give_to_all(from, 0, mine.begin, mine.count, copy_for((host_.size() - 1) * buffer.bytes()));
+  }
+
+  void reduce() {
+    const ConstBuffer& in = call_.in;
+    if (is_small_) {
+      if (host_.rank_ == call_.root) reduce_all_into(call_.out, host_.inputs(call_, 0), call_.reduction);
+      return;
+    }
+    const Share mine = host_.own_share(in.count);
+    const int64_t offset = mine.begin * size_of(in.type);
+    reduce_all_into({at(host_.output_of(call_, call_.root), offset), mine.count, in.type}, host_.inputs(call_, offset),
+                    call_.reduction);
+  }
+
+  void all_reduce() {
+    const Buffer& buffer = call_.out;
+    if (is_small_) return reduce_all_into(buffer, host_.inputs(call_, 0), call_.reduction);
+    // Each rank reduces its share and writes it into every rank's buffer.
+    const Share mine = host_.own_share(buffer.count);
+    const int64_t offset = mine.begin * size_of(buffer.type);
+    reduce_all_into(host_.outputs(call_, offset), buffer.type, mine.count, host_.inputs(call_, offset),
+                    call_.reduction);
+  }
+
+  void gather() {
+    if (is_small_) {
+      if (host_.rank_ == call_.root) collect();
+      return;
+    }
+    copy_bytes(at(host_.call_of(call_.root).out, start_of(call_.counts, host_.rank_) * size_of(call_.in.type)),
+               call_.in.data, call_.in.bytes());
+  }
+
+  void scatter() {
+    const int64_t item = size_of(call_.out.type);
+    copy_bytes(call_.out.data, at(host_.call_of(call_.root).in, start_of(call_.counts, host_.rank_) * item),
+               call_.out.bytes());
+  }
+
+  void all_gather() {
+    if (is_small_) return collect();
+    // Each rank writes its share of the result into every rank's output, whichever ranks' blocks are in that share.
+    const Share mine = host_.own_share(call_.out.count);
+    const Copy copy = copy_for(host_.size() * call_.out.bytes());
+    int64_t start = 0;
+    for (int owner = 0; owner < host_.size(); ++owner) {
+      const int64_t end = start + call_.counts[static_cast<size_t>(owner)];
+      const int64_t first = std::max(start, mine.begin), last = std::min(end, mine.begin + mine.count);
+      give_to_all(owner == host_.rank_ ? call_.in.data : host_.call_of(owner).in, start, first, last - first, copy);
+      start = end;
+    }
+  }
+
+  void reduce_scatter() {
+    reduce_all_into(call_.out, host_.inputs(call_, start_of(call_.counts, host_.rank_) * size_of(call_.in.type)),
+                    call_.reduction);
+  }
+
+  void all_to_all() {
+    const int64_t item = size_of(call_.in.type);
+    const Copy copy = copy_for(host_.size() * call_.out.bytes());  // the others' outputs may be larger or smaller
+    for (int step = 0; step < host_.size(); ++step) {
+      const int peer = (host_.rank_ + step) % host_.size();
+      const PublishedCall& theirs = host_.call_of(peer);
+      copy(at(call_.out.data, start_of(call_.receive_counts, peer) * item),
+           at(theirs.in, start_of({theirs.counts, static_cast<size_t>(host_.size())}, host_.rank_) * item),
+           call_.receive_counts[static_cast<size_t>(peer)] * item);
+    }
+  }
+
+  /// Copies elements [first, first + count) of the outputs into every rank's output; `from` holds them from element `start` on.
+  void give_to_all(const void* from, int64_t start, int64_t first, int64_t count, Copy copy) {
+    const int64_t item = size_of(call_.out.type), step = kBlockBytes / item;
+    for (int64_t begin = first; begin < first + count; begin += step) {
+      const void* block = at(from, (begin - start) * item);
+      for (int peer = 0; peer < host_.size(); ++peer)
+        if (void* to = at(host_.output_of(call_, peer), begin * item); to != block)
+          copy(to, block, std::min(step, first + count - begin) * item);
+    }
+  }
+
+  /// Copies the blocks that travelled with the ranks' calls to their places in this rank's output.
+  void collect() const {
+    const int64_t item = size_of(call_.in.type);
+    const auto place_of = [&](int peer) { return at(call_.out.data, start_of(call_.counts, peer) * item); };
+    // The own block is copied at once: the published copy is not the caller's memory, and `in` may be inside `out`.
+    copy_bytes(place_of(host_.rank_), call_.in.data, call_.in.bytes());
+    for (int peer = 0; peer < host_.size(); ++peer)
+      if (peer != host_.rank_)
+        copy_bytes(place_of(peer), host_.call_of(peer).in, call_.counts[static_cast<size_t>(peer)] * item);
+  }
+
+  HostBackend& host_;
+  const Call& call_;
+  const bool is_small_;
+};
+
 HostBackend::Share HostBackend::own_share(int64_t count) const {
   const int64_t units = (count + kShareUnit - 1) / kShareUnit;
   const int64_t begin = std::min(count, units * rank_ / size() * kShareUnit);
@@ -56,11 +178,6 @@ void HostBackend::compare(const Call& call) {
 }
 
 void HostBackend::run_in_place(const Call& shown, const Call& call, bool needs_pieces) {
-  using Own = void (HostBackend::*)(const Call&, bool is_small);
-  using T = HostBackend;
-  static constexpr Own kOwn[kCollectives] = {nullptr,        &T::broadcast,      &T::reduce,
-                                             &T::all_reduce, &T::gather,         &T::scatter,
-                                             &T::all_gather, &T::reduce_scatter, &T::all_to_all};
   const bool small = is_small(call);
   const bool gives = kind_of(*call.collective).root != CollectiveKind::Root::gives || rank_ == call.root;
   sequence_ = group_->publish(rank_, shown, small && gives ? call.in.bytes() : 0, counts_[0], needs_pieces);
@@ -69,7 +186,7 @@ void HostBackend::run_in_place(const Call& shown, const Call& call, bool needs_p
   bool in_pieces = false;
   for (int peer = 0; !small && peer < size(); ++peer) in_pieces |= call_of(peer).needs_pieces;
   if (in_pieces) return run_in_pieces(call);
-  if (const Own own = kOwn[static_cast<size_t>(*call.collective)]) (this->*own)(call, small);
+  Work(*this, call, small).run();
   if (!small) group_->finish(waiter(), rank_, sequence_);
 }
 
@@ -99,102 +216,6 @@ const std::vector<void*>& HostBackend::outputs(const Call& call, int64_t offset)
   outputs_.resize(static_cast<size_t>(size()));
   for (int peer = 0; peer < size(); ++peer) outputs_[static_cast<size_t>(peer)] = at(output_of(call, peer), offset);
   return outputs_;
-}
-
-void HostBackend::give_to_all(const Call& call, const void* from, int64_t start, int64_t first, int64_t count,
-                              Copy copy) {
-  const int64_t item = size_of(call.out.type), step = kBlockBytes / item;
-  for (int64_t begin = first; begin < first + count; begin += step) {
-    const void* block = at(from, (begin - start) * item);
-    for (int peer = 0; peer < size(); ++peer)
-      if (void* to = at(output_of(call, peer), begin * item); to != block)
-        copy(to, block, std::min(step, first + count - begin) * item);
-  }
-}
-
-void HostBackend::broadcast(const Call& call, bool is_small) {
-  const Buffer& buffer = call.out;
-  if (is_small) {
-    if (rank_ != call.root) copy_bytes(buffer.data, call_of(call.root).in, buffer.bytes());
-    return;
-  }
-  // Each rank, including the root, writes its share into every other rank's buffer. The root's may be read-only.
-  const Share mine = own_share(buffer.count);
-  const void* from = rank_ == call.root ? call.in.data : call_of(call.root).in;
-  give_to_all(call, from, 0, mine.begin, mine.count, copy_for((size() - 1) * buffer.bytes()));
-}
-
-void HostBackend::reduce(const Call& call, bool is_small) {
-  const ConstBuffer& in = call.in;
-  if (is_small) {
-    if (rank_ == call.root) reduce_all_into(call.out, inputs(call, 0), call.reduction);
-    return;
-  }
-  const Share mine = own_share(in.count);
-  const int64_t offset = mine.begin * size_of(in.type);
-  reduce_all_into({at(output_of(call, call.root), offset), mine.count, in.type}, inputs(call, offset), call.reduction);
-}
-
-void HostBackend::all_reduce(const Call& call, bool is_small) {
-  const Buffer& buffer = call.out;
-  if (is_small) return reduce_all_into(buffer, inputs(call, 0), call.reduction);
-  // Each rank reduces its share and writes it into every rank's buffer.
-  const Share mine = own_share(buffer.count);
-  const int64_t offset = mine.begin * size_of(buffer.type);
-  reduce_all_into(outputs(call, offset), buffer.type, mine.count, inputs(call, offset), call.reduction);
-}
-
-void HostBackend::gather(const Call& call, bool is_small) {
-  if (is_small) {
-    if (rank_ == call.root) collect(call);
-    return;
-  }
-  copy_bytes(at(call_of(call.root).out, start_of(call.counts, rank_) * size_of(call.in.type)), call.in.data,
-             call.in.bytes());
-}
-
-void HostBackend::scatter(const Call& call, bool) {
-  const int64_t item = size_of(call.out.type);
-  copy_bytes(call.out.data, at(call_of(call.root).in, start_of(call.counts, rank_) * item), call.out.bytes());
-}
-
-void HostBackend::all_gather(const Call& call, bool is_small) {
-  if (is_small) return collect(call);
-  // Each rank writes its share of the result into every rank's output, whichever ranks' blocks are in that share.
-  const Share mine = own_share(call.out.count);
-  const Copy copy = copy_for(size() * call.out.bytes());
-  int64_t start = 0;
-  for (int owner = 0; owner < size(); ++owner) {
-    const int64_t end = start + call.counts[static_cast<size_t>(owner)];
-    const int64_t first = std::max(start, mine.begin), last = std::min(end, mine.begin + mine.count);
-    give_to_all(call, owner == rank_ ? call.in.data : call_of(owner).in, start, first, last - first, copy);
-    start = end;
-  }
-}
-
-void HostBackend::reduce_scatter(const Call& call, bool) {
-  reduce_all_into(call.out, inputs(call, start_of(call.counts, rank_) * size_of(call.in.type)), call.reduction);
-}
-
-void HostBackend::all_to_all(const Call& call, bool) {
-  const int64_t item = size_of(call.in.type);
-  const Copy copy = copy_for(size() * call.out.bytes());  // the others' outputs may be larger or smaller
-  for (int step = 0; step < size(); ++step) {
-    const int peer = (rank_ + step) % size();
-    const PublishedCall& theirs = call_of(peer);
-    copy(at(call.out.data, start_of(call.receive_counts, peer) * item),
-         at(theirs.in, start_of({theirs.counts, static_cast<size_t>(size())}, rank_) * item),
-         call.receive_counts[static_cast<size_t>(peer)] * item);
-  }
-}
-
-void HostBackend::collect(const Call& call) const {
-  const int64_t item = size_of(call.in.type);
-  const auto place_of = [&](int peer) { return at(call.out.data, start_of(call.counts, peer) * item); };
-  // The own block is copied at once: the published copy is not the caller's memory, and `in` may be inside `out`.
-  copy_bytes(place_of(rank_), call.in.data, call.in.bytes());
-  for (int peer = 0; peer < size(); ++peer)
-    if (peer != rank_) copy_bytes(place_of(peer), call_of(peer).in, call.counts[static_cast<size_t>(peer)] * item);
 }
 
 }  // namespace adjoin
