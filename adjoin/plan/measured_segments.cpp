@@ -93,7 +93,7 @@ std::string name_of(const SegmentTrial& trial, const models::Model& model, size_
   name += " of worker " + std::to_string(trial.batch.pass.rows.index());
   if (std::ranges::any_of(trial.input.items(), [](const auto& item) { return item.tensor.requires_grad(); }))
     name += ", with a gradient";
-  if (trial.splits_backward) name += ", splits backward";
+  if (trial.backward.splits) name += ", splits backward";
   return name;
 }
 
@@ -124,21 +124,19 @@ StageNeeds MeasuredSegments::needs(int stage, int number, const SegmentsOwner& o
   for (size_t i = 0; i < segments.size(); ++i) {
     const bool is_last = i + 1 == segments.size();  // of the stage
     const std::set<std::string> earlier = order ? used_twice(*model, segments[i]) : summed_earlier(stage, i, splits);
-    const SegmentTrial trial{.configuration = configuration_,
-                             .task = task_,
-                             .segment = segments[i],
-                             .grid = owner.grid,
-                             .batch = batch,
-                             .input = input,
-                             .is_last = is_last && stage + 1 == stages_.count(),
-                             .holds_input = stage > 0 && i == 0,
-                             .splits_backward = splits,
-                             .summed = owner.summed,
-                             .backward_follows = is_last && keeps_gathered,
-                             .summed_earlier = earlier,
-                             .calls = owner.calls,
-                             .order = order,
-                             .lanes = owner.lanes};
+    const SegmentTrial trial{
+        .configuration = configuration_,
+        .task = task_,
+        .segment = segments[i],
+        .grid = owner.grid,
+        .batch = batch,
+        .input = input,
+        .calls = owner.calls,
+        .order = order,
+        .lanes = owner.lanes,
+        .place = {.is_last = is_last && stage + 1 == stages_.count(), .holds_input = stage > 0 && i == 0},
+        .backward = {
+            .splits = splits, .follows = is_last && keeps_gathered, .summed = owner.summed, .summed_earlier = earlier}};
     needs.segments.push_back(&needs_of(trial, model, needs.first + i));
     input = needs.segments.back()->output;
     // The needs may have been measured with another micro-batch.
@@ -166,12 +164,6 @@ parallel::Bundle MeasuredSegments::arriving(int stage, const SegmentsOwner& owne
                    .grid = owner.grid,
                    .batch = batch,
                    .input = x,
-                   .is_last = false,
-                   .holds_input = false,
-                   .splits_backward = false,
-                   .summed = {},
-                   .backward_follows = false,
-                   .summed_earlier = {},
                    .calls = owner.calls});
   return known->second = x;
 }
@@ -208,8 +200,8 @@ const SegmentNeeds& MeasuredSegments::needs_of(const SegmentTrial& trial, const 
       .layout = layout_of_needs(configuration_, trial.segment),
       .segment = name,
       .larger_shards = shards_weights(configuration_) ? larger_shards(model, i, trial.grid) : std::vector<bool>(),
-      .of_trial = {trial.segment.recomputes, trial.holds_input, trial.backward_follows, !trial.summed_earlier.empty(),
-                   trial.order && trial.order->is_last}}];
+      .of_trial = {trial.segment.recomputes, trial.place.holds_input, trial.backward.follows,
+                   !trial.backward.summed_earlier.empty(), trial.order && trial.order->is_last}}];
   const Load load = load_of(trial, model);
   auto found = of_loads.find(load);
   if (found == of_loads.end() && of_loads.size() >= kMostMicroBatches) found = of_loads.lower_bound({load.first, 0});

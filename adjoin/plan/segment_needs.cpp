@@ -99,7 +99,7 @@ Sums sums_in_backward_of(const SegmentTrial& trial, const models::Model& model, 
   Sums sums;
   for (const models::ModuleRecipe& part : trial.segment.parts)
     for (const nn::Parameter& parameter : model->pieces(part.name))
-      if (trial.summed.contains(part.beginning() + "." + parameter.name))
+      if (trial.backward.summed.contains(part.beginning() + "." + parameter.name))
         sums.push_back(std::make_unique<BucketSum>(std::vector{parameter},
                                                    parallel::Bucket({parallel::reals_of(parameter)}, {0}),
                                                    BucketSum::When::each_time, lanes));
@@ -128,7 +128,7 @@ int64_t bytes_of_gradients(const models::Model& model, const Sums& sums, const F
 /// The segment's output.
 parallel::Bundle output_of(const SegmentTrial& trial, const models::Model& model, const parallel::Bundle& x) {
   const Autocast autocast(trial.configuration.precision, at::kCPU);
-  return model->run(0, x, trial.batch.input, trial.batch.pass, {.backward_follows = trial.backward_follows});
+  return model->run(0, x, trial.batch.input, trial.batch.pass, {.backward_follows = trial.backward.follows});
 }
 
 parallel::Bundle input_of(const SegmentTrial& trial) {
@@ -145,12 +145,12 @@ SegmentNeeds needs_of_pass(const SegmentTrial& trial, const models::Model& model
   memory.reset_peak();
 
   parallel::Bundle x = input_of(trial), output = output_of(trial, model, x);
-  if (!trial.holds_input) x = {};
-  if (!trial.is_last && trial.segment.output_shape)
+  if (!trial.place.holds_input) x = {};
+  if (!trial.place.is_last && trial.segment.output_shape)
     check_output_shape(trial.segment, output, model->stage(), trial.batch.pass.rows);
   needs.output = without_memory(output);
   at::Tensor y;
-  if (trial.is_last) {
+  if (trial.place.is_last) {
     y = loss_of(trial.task, output, trial.batch, trial.grid) / 1.0;  // as in a step
     needs.tally = std::ssize(trial.task.tally(static_cast<const at::Tensor&>(output).detach(), trial.batch));
     output = {};
@@ -166,7 +166,7 @@ SegmentNeeds needs_of_pass(const SegmentTrial& trial, const models::Model& model
   const auto backward = [&] {
     if (y.defined() && y.requires_grad()) y.backward();
   };
-  trial.splits_backward ? postponed.collect(backward) : backward();
+  trial.backward.splits ? postponed.collect(backward) : backward();
   needs.backward = memory.peak_bytes() - waiting;
   model->release_weights();
   y.reset();
@@ -184,7 +184,7 @@ SegmentNeeds needs_of_pass(const SegmentTrial& trial, const models::Model& model
   const int64_t of_rows = without_gradients();
   needs.kept = waiting - of_rows;
   needs.retained = left - of_rows;
-  for (const std::string& part : trial.summed_earlier)
+  for (const std::string& part : trial.backward.summed_earlier)
     for (const at::Tensor& weight : model->named_children()[part]->parameters())
       if (weight.grad().defined()) needs.retained += static_cast<int64_t>(weight.grad().nbytes());
   needs.calls = std::exchange(trial.calls.calls, {});
@@ -211,7 +211,7 @@ class TimedPasses {
     workers_.barrier();
     measure::Stopwatch watch;
     parallel::Bundle y = output_of(trial_, model_, x);
-    if (trial_.is_last) y = loss_of(trial_.task, y, trial_.batch, trial_.grid) / 1.0;
+    if (trial_.place.is_last) y = loss_of(trial_.task, y, trial_.batch, trial_.grid) / 1.0;
     const auto forward = watch.lap();
     std::vector<at::Tensor> from = with_gradients(y);
     for (size_t i = gradients_.size(); i < from.size(); ++i)
@@ -223,7 +223,7 @@ class TimedPasses {
     const auto back = [&] {
       if (!from.empty()) torch::autograd::backward(from, gradients_);
     };
-    trial_.splits_backward ? postponed.collect(back) : back();
+    trial_.backward.splits ? postponed.collect(back) : back();
     const auto backward = watch.lap();
     postponed.compute();
     keep({forward, backward, watch.lap()});
@@ -320,10 +320,10 @@ SegmentNeeds measure(const SegmentTrial& trial) {
   const auto order = [&](int64_t number) { return order_of(trial, lanes ? lanes->gradients : nullptr, number); };
   const Sums sums = sums_in_backward_of(trial, model, lanes);
   if (lanes) model->sum_lanes(*lanes);
-  for (const std::string& part : trial.summed_earlier) model->shards().at(part)->leave_gradients();
+  for (const std::string& part : trial.backward.summed_earlier) model->shards().at(part)->leave_gradients();
   SegmentNeeds needs = needs_of_pass(trial, model, sums, memory, order(0)), again = needs;
   if (parts_of_step(trial.configuration) > 1) {
-    for (const std::string& part : trial.summed_earlier)  // which are summed after each micro-batch
+    for (const std::string& part : trial.backward.summed_earlier)  // which are summed after each micro-batch
       for (const at::Tensor& weight : model->named_children()[part]->parameters()) weight.mutable_grad().reset();
     again = needs_of_pass(trial, model, sums, memory, order(1));
   }
@@ -337,7 +337,7 @@ SegmentNeeds measure(const SegmentTrial& trial) {
     shards->take_gradients();
   }
   needs.calls_of_step = std::exchange(trial.calls.calls, {});
-  needs.gathers_again = trial.backward_follows ? 0 : needs.gathers;
+  needs.gathers_again = trial.backward.follows ? 0 : needs.gathers;
   return needs;
 }
 

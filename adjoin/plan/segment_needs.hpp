@@ -67,20 +67,27 @@ struct SegmentTrial {
   const models::Segment& segment;
   const Grid& grid;  ///< of the whole job; observed by `calls`
   const train::MicroBatch& batch;
-  parallel::Bundle
-      input;  ///< like the previous segment's output; none for the first segment, which gets the micro-batch's
-  bool is_last;
-  bool holds_input;                     ///< the input is kept for backward in any case, as a stage's input is
-  bool splits_backward;                 ///< gradients of weights are computed later
-  const std::set<std::string>& summed;  ///< the parameters whose gradients are summed during backward
-  bool backward_follows;                ///< as in models::ModelImpl::run
-  /// The parts whose gradients an earlier segment of the stage, which names them too, sums with its own; in an order those that the rank
-  /// sums after the last backward.
-  const std::set<std::string>& summed_earlier;
+  /// Like the previous segment's output; none for the first segment, which gets the micro-batch's.
+  parallel::Bundle input;
   PlannedCalls& calls;
   /// The order of the micro-batch's sums, and who has which lanes; none where sums may have any order.
   std::shared_ptr<const FixedOrder> order = {};
   const HeldLanes* lanes = nullptr;
+
+  /// Its place among the segments of a rank.
+  struct {
+    bool is_last = false;
+    bool holds_input = false;  ///< the input is kept for backward in any case, as a stage's input is
+  } place = {};
+
+  struct {
+    bool splits = false;                ///< gradients of weights are computed later
+    bool follows = false;               ///< at once after forward, as in models::ModelImpl::run
+    std::set<std::string> summed = {};  ///< the parameters whose gradients are summed during backward
+    /// The parts whose gradients an earlier segment of the stage, which names them too, sums with its own; in an order those that
+    /// the rank sums after the last backward.
+    std::set<std::string> summed_earlier = {};
+  } backward = {};
 };
 
 /// Makes the segment and runs it, with the loss if it is the last, but without matrix products (SkippedProducts).

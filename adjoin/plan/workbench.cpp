@@ -71,8 +71,9 @@ Json about(const train::Configuration& c, int64_t workers, int threads) {
             {"deterministic", c.deterministic},
             {"checked", c.checked}};
   if (started_by_mpi())
-    json.update(
-        {{"mpi", mpi_library_version()}, {"ranks_here", mpi_job_ranks_here()}, {"memory_of_host", c.host_memory}});
+    json.update({{"mpi", mpi_library_version()},
+                 {"ranks_here", mpi_job_ranks_here()},
+                 {"memory_of_host", text_of("host_memory", c)}});
   return json;
 }
 
@@ -207,12 +208,10 @@ std::function<Reading()> Workbench::timing_of(const SegmentTrial& trial) {
   models::Segment segment = trial.segment;
   segment.recomputes = false;
   return [this, plain, segment, &task = trial.task, rank = trial.grid.world().rank(), batch = trial.batch,
-          input = trial.input, is_last = trial.is_last, holds_input = trial.holds_input, splits = trial.splits_backward,
-          order = trial.order] {
+          input = trial.input, place = trial.place, splits = trial.backward.splits, order = trial.order] {
     Reading reading;
     on_workers(workers_, [&](const Communicator& world) {
       const nn::AssumedExperts assumed(nn::AssumedExperts::Rows::even, /*alone=*/true);
-      const std::set<std::string> none;
       SilentRank alone(grid_sizes(plain), rank);
       const SegmentTrial mine{.configuration = plain,
                               .task = task,
@@ -220,14 +219,10 @@ std::function<Reading()> Workbench::timing_of(const SegmentTrial& trial) {
                               .grid = alone.grid,
                               .batch = batch,
                               .input = input,
-                              .is_last = is_last,
-                              .holds_input = holds_input,
-                              .splits_backward = splits,
-                              .summed = none,
-                              .backward_follows = false,
-                              .summed_earlier = none,
                               .calls = *alone.calls,
-                              .order = order};
+                              .order = order,
+                              .place = place,
+                              .backward = {.splits = splits}};
       const auto [seconds, lost] = time_segment(mine, parts_of_step(plain) > 1, world, seconds_ / 300);
       if (train::is_first_of_process(world))
         reading = {{seconds.forward, seconds.backward, seconds.weight_gradients, seconds.waiting}, lost};
