@@ -8,17 +8,15 @@
 #include <string>
 
 #include "adjoin/linalg/local.hpp"
-#include "adjoin/movement/staging.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 
 namespace adjoin::linalg {
 namespace {
 
 /// Sends a panel that `owner` holds to the whole group and returns it; `panel` is used on the owner only.
-at::Tensor spread(const at::Tensor& panel, at::IntArrayRef shape, const Communicator& group, int owner,
-                  Staging& memory) {
+at::Tensor spread(const at::Tensor& panel, at::IntArrayRef shape, const Communicator& group, int owner) {
   if (group.size() == 1) return panel;
-  const at::Tensor all = memory.take(shape[0] * shape[1], panel.options()).view(shape);
+  const at::Tensor all = at::empty(shape, panel.options().requires_grad(false));
   if (group.rank() == owner) all.copy_(panel);
   group.broadcast(buffer(all), owner);
   return all;
@@ -71,14 +69,12 @@ at::Tensor GridProducts::nn(const Factor& left, const Factor& right) const {
   if (!has_me_) return at::empty({0}, options);
   const int64_t rows = left.local.size(0), columns = right.local.size(1);
   const at::Tensor product = at::zeros({rows, columns}, options);
-  Staging left_memory, right_memory;
-  for_each_panel(left.layout.split(1), right.layout.split(0), (rows + columns) * product.element_size(),
-                 [&](const Panel& p) {
-                   const at::Tensor a = own(left.local, 1, p.from_offset, p.count, row_.rank() == p.from);
-                   const at::Tensor b = own(right.local, 0, p.to_offset, p.count, column_.rank() == p.to);
-                   product.addmm_(spread(a, {rows, p.count}, row_, p.from, left_memory),
-                                  spread(b, {p.count, columns}, column_, p.to, right_memory));
-                 });
+  for_each_panel(
+      left.layout.split(1), right.layout.split(0), (rows + columns) * product.element_size(), [&](const Panel& p) {
+        const at::Tensor a = own(left.local, 1, p.from_offset, p.count, row_.rank() == p.from);
+        const at::Tensor b = own(right.local, 0, p.to_offset, p.count, column_.rank() == p.to);
+        product.addmm_(spread(a, {rows, p.count}, row_, p.from), spread(b, {p.count, columns}, column_, p.to));
+      });
   return summed(product);
 }
 
@@ -87,12 +83,11 @@ at::Tensor GridProducts::nt(const Factor& left, const Factor& right, const Layou
   if (!has_me_) return at::empty({0}, options);
   const int64_t rows = left.local.size(0), inner = right.local.size(1);
   const at::Tensor product = at::zeros({rows, to.split(1).size(row_.rank())}, options);
-  Staging panels, partials;
   for_each_panel(right.layout.split(0), to.split(1), (rows + inner) * product.element_size(), [&](const Panel& p) {
     const bool is_owner = row_.rank() == p.to;
     const at::Tensor b = own(right.local, 0, p.from_offset, p.count, column_.rank() == p.from);
-    const at::Tensor partial = partials.take(rows * p.count, options).view({rows, p.count});
-    multiply_into(partial, left.local, spread(b, {p.count, inner}, column_, p.from, panels).t());
+    const at::Tensor partial = at::empty({rows, p.count}, options);
+    multiply_into(partial, left.local, spread(b, {p.count, inner}, column_, p.from).t());
     collect(partial, own(product, 1, p.to_offset, p.count, is_owner), row_, p.to);
   });
   return summed(product);
@@ -103,12 +98,11 @@ at::Tensor GridProducts::tn(const Factor& left, const Factor& right, const Layou
   if (!has_me_) return at::empty({0}, options);
   const int64_t inner = left.local.size(0), columns = right.local.size(1);
   const at::Tensor product = at::zeros({to.split(0).size(column_.rank()), columns}, options);
-  Staging panels, partials;
   for_each_panel(left.layout.split(1), to.split(0), (inner + columns) * product.element_size(), [&](const Panel& p) {
     const bool is_owner = column_.rank() == p.to;
     const at::Tensor a = own(left.local, 1, p.from_offset, p.count, row_.rank() == p.from);
-    const at::Tensor partial = partials.take(p.count * columns, options).view({p.count, columns});
-    multiply_into(partial, spread(a, {inner, p.count}, row_, p.from, panels).t(), right.local);
+    const at::Tensor partial = at::empty({p.count, columns}, options);
+    multiply_into(partial, spread(a, {inner, p.count}, row_, p.from).t(), right.local);
     collect(partial, own(product, 0, p.to_offset, p.count, is_owner), column_, p.to);
   });
   return summed(product);

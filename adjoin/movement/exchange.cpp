@@ -137,7 +137,7 @@ void Exchange::place(const at::Tensor& x, const at::Tensor& y) {
 
 void Exchange::sum(const at::Tensor& x, const at::Tensor& y) {
   const bool in_float32 = is_16_bit(x.scalar_type());
-  const at::Tensor total = in_float32 ? accumulator_.take(y.numel(), y.options().dtype(at::kFloat)).view(shape_) : y;
+  const at::Tensor total = in_float32 ? at::empty(shape_, y.options().dtype(at::kFloat)) : y;
   const auto own_piece = [&](const Piece& piece) { return piece.peer == world_.rank(); };
   if (begins_with_own_)
     total.copy_(view_of(x.detach(), *std::ranges::find_if(plan_.sends, own_piece)));
@@ -149,7 +149,7 @@ void Exchange::sum(const at::Tensor& x, const at::Tensor& y) {
       if (piece.summand == summand && piece.peer != world_.rank()) count += volume_of(piece.sizes);
     // A sum in float32 does not use the result's memory until the end.
     const bool is_free = in_float32 && count <= y.numel() && y.is_contiguous();
-    const at::Tensor boxes = is_free ? y.view({-1}) : received_.take(count, x.options());
+    const at::Tensor boxes = is_free ? y.view({-1}) : at::empty({count}, x.options().requires_grad(false));
     int64_t begin = 0;
     const auto next_box = [&](const Piece& piece) {
       const at::Tensor box = boxes.narrow(0, begin, volume_of(piece.sizes));

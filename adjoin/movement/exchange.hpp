@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "adjoin/comm/communicator.hpp"
-#include "adjoin/movement/staging.hpp"
 #include "adjoin/partition/move_plan.hpp"
 
 namespace adjoin {
@@ -16,7 +15,7 @@ void check_piece(const char* operation, const at::Tensor& x, const Layout& layou
 /// Carries out a plan, without autograd: one message per box, straight from the sender's tensor to the receiver's.
 ///
 /// Where boxes are summed, they are received one summand at a time and added in the order of the cells that they come
-/// from, 16-bit floats in float32. Later uses allocate no tensor except the result.
+/// from, 16-bit floats in float32.
 class Exchange {
  public:
   /// `shape` is the shape of the result on this worker. The plan's ranks are those of `world`.
@@ -39,7 +38,6 @@ class Exchange {
   bool begins_with_own_ = false;  // this rank's own piece covers the result, and others add to each element once
   Communicator world_;
   std::vector<Message> messages_;
-  Staging received_, accumulator_;
 };
 
 }  // namespace adjoin

@@ -181,13 +181,13 @@ struct BlocksCall {
   std::vector<int64_t> counts;
 };
 
-BlocksCall call_that_joins(const at::Tensor& block, const Split& split, BlockStaging& staging) {
-  const at::Tensor mine = staging.contiguous.contiguous(block);
+BlocksCall call_that_joins(const at::Tensor& block, const Split& split) {
+  const at::Tensor mine = block.detach().contiguous();
   const auto sizes = with_size(block.sizes(), split.dim(), split.size());
   const auto counts = block_counts(sizes, split);
   at::Tensor whole = at::empty(sizes, block.options().requires_grad(false));
   if (blocks_are_whole(sizes, split)) return {.in = mine, .out = std::move(whole), .counts = counts};
-  return {.in = mine, .out = staging.blocks.take(whole.numel(), block.options()), .whole = whole, .counts = counts};
+  return {.in = mine, .out = at::empty({whole.numel()}, whole.options()), .whole = whole, .counts = counts};
 }
 
 at::Tensor joined(const BlocksCall& call, const Split& split) {
@@ -197,14 +197,13 @@ at::Tensor joined(const BlocksCall& call, const Split& split) {
   return call.whole;
 }
 
-BlocksCall call_that_sums(const at::Tensor& whole, const Communicator& group, const Split& split,
-                          BlockStaging& staging) {
+BlocksCall call_that_sums(const at::Tensor& whole, const Communicator& group, const Split& split) {
   const auto counts = block_counts(whole.sizes(), split);
   at::Tensor blocks;
   if (blocks_are_whole(whole.sizes(), split)) {
-    blocks = staging.contiguous.contiguous(whole);
+    blocks = whole.detach().contiguous();
   } else {
-    blocks = staging.blocks.take(whole.numel(), whole.options());
+    blocks = at::empty({whole.numel()}, whole.options().requires_grad(false));
     visit_pieces(whole, blocks, split, counts,
                  [](const at::Tensor& of_whole, const at::Tensor& of_block) { of_block.copy_(of_whole); });
   }
@@ -219,16 +218,16 @@ bool is_whole(const Communicator& group, const Split& split) {
 
 }  // namespace
 
-at::Tensor join_blocks(const at::Tensor& block, const Communicator& group, const Split& split, BlockStaging& staging) {
+at::Tensor join_blocks(const at::Tensor& block, const Communicator& group, const Split& split) {
   if (is_whole(group, split)) return block;
-  const BlocksCall call = call_that_joins(block, split, staging);
+  const BlocksCall call = call_that_joins(block, split);
   group.all_gather(buffer(call.in), buffer(call.out), call.counts);
   return joined(call, split);
 }
 
-at::Tensor sum_blocks(const at::Tensor& whole, const Communicator& group, const Split& split, BlockStaging& staging) {
+at::Tensor sum_blocks(const at::Tensor& whole, const Communicator& group, const Split& split) {
   if (group.size() == 1) return take_block(whole, split, 0);
-  const BlocksCall call = call_that_sums(whole, group, split, staging);
+  const BlocksCall call = call_that_sums(whole, group, split);
   group.reduce_scatter(buffer(call.in), buffer(call.out), call.counts, Reduction::sum);
   return call.out;
 }
@@ -239,8 +238,7 @@ BegunBlocks BegunBlocks::of_join(const at::Tensor& block, const Communicator& gr
     begun.result_ = [block] { return block; };
     return begun;
   }
-  BlockStaging staging;
-  const BlocksCall call = call_that_joins(block, split, staging);
+  const BlocksCall call = call_that_joins(block, split);
   begun.result_ = [call, split] { return joined(call, split); };
   begun.call_ = group.begin().all_gather(buffer(call.in), buffer(call.out), call.counts);
   return begun;
@@ -252,8 +250,7 @@ BegunBlocks BegunBlocks::of_sum(const at::Tensor& whole, const Communicator& gro
     begun.result_ = [block = take_block(whole, split, 0)] { return block; };
     return begun;
   }
-  BlockStaging staging;
-  const BlocksCall call = call_that_sums(whole, group, split, staging);
+  const BlocksCall call = call_that_sums(whole, group, split);
   begun.result_ = [call] { return call.out; };
   begun.call_ = group.begin().reduce_scatter(buffer(call.in), buffer(call.out), call.counts, Reduction::sum);
   return begun;
@@ -275,9 +272,8 @@ at::Tensor applied(BlockMap forward, BlockMap adjoint, const MovedKinds& kinds, 
   check(kinds.name, x, group, split, forward == BlockMap::join ? split.size(group.rank()) : split.size());
   const auto map = [=](BlockMap way) {
     return [=](const at::Tensor& t) {
-      BlockStaging staging;
       if (way == BlockMap::take) return take_block(t, split, group.rank());
-      return way == BlockMap::join ? join_blocks(t, group, split, staging) : sum_blocks(t, group, split, staging);
+      return way == BlockMap::join ? join_blocks(t, group, split) : sum_blocks(t, group, split);
     };
   };
   return applied(map(forward), map(adjoint), kinds, x, where);

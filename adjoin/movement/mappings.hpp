@@ -9,7 +9,6 @@
 
 #include "adjoin/comm/communicator.hpp"
 #include "adjoin/comm/contract/call_site.hpp"
-#include "adjoin/movement/staging.hpp"
 #include "adjoin/partition/grid.hpp"
 #include "adjoin/partition/split.hpp"
 
@@ -70,15 +69,10 @@ at::Tensor all_sum_reduce(const at::Tensor& x, const Communicator& group,
 
 /// Rank `part`'s block of a whole tensor; a view where the block is one range.
 at::Tensor take_block(const at::Tensor& whole, const Split& split, int part);
-/// Memory for blocks that are in another order than in the whole tensor, and for a contiguous copy of a tensor that is
-/// not.
-struct BlockStaging {
-  Staging blocks, contiguous;
-};
 /// The whole tensor from the blocks of all ranks.
-at::Tensor join_blocks(const at::Tensor& block, const Communicator& group, const Split& split, BlockStaging& staging);
+at::Tensor join_blocks(const at::Tensor& block, const Communicator& group, const Split& split);
 /// This rank's block of the sum of all ranks' whole tensors.
-at::Tensor sum_blocks(const at::Tensor& whole, const Communicator& group, const Split& split, BlockStaging& staging);
+at::Tensor sum_blocks(const at::Tensor& whole, const Communicator& group, const Split& split);
 
 /// What join_blocks or sum_blocks returns, begun before it is needed.
 class BegunBlocks {

@@ -87,9 +87,9 @@ class Passage {
       case Way::all_reduce:
         return sum(y, group_);
       case Way::all_gather:
-        return join_blocks(y, group_, from_.split(kind_.dim), staging_);
+        return join_blocks(y, group_, from_.split(kind_.dim));
       case Way::reduce_scatter:
-        return sum_blocks(y, group_, to_.split(kind_.dim), staging_);
+        return sum_blocks(y, group_, to_.split(kind_.dim));
       default:
         return y;
     }
@@ -101,7 +101,6 @@ class Passage {
   const std::vector<int64_t> own_shape_;
   std::vector<int> parts_;
   Communicator group_;
-  BlockStaging staging_;
   std::optional<Exchange> exchange_;
 };
 

@@ -12,9 +12,9 @@
 
 namespace adjoin {
 
-/// A prepared move from one layout to another: it keeps its plan, its communicators and its staging. Used again, it
-/// allocates no tensor except its result (where a collective carries it, a tensor that is not contiguous is copied once
-/// more). Copies share all that; one use at a time.
+/// A prepared move from one layout to another: it keeps its plan and its communicators, which copies share; one use at a time.
+/// A use allocates its result; where blocks are summed or are in another order than in the whole tensor, or a collective carries a
+/// tensor that is not contiguous, also a copy of them until it ends.
 class Move {
  public:
   /// `grid` gives the world, whose ranks the layouts' grids refer to, and keeps the groups. Constructed by all workers

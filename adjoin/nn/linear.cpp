@@ -31,12 +31,10 @@ using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
 at::Tensor all_of(const at::Tensor& x, const SplitRows& rows) {
-  BlockStaging staging;
-  return join_blocks(x, rows.group, rows.split, staging);
+  return join_blocks(x, rows.group, rows.split);
 }
 at::Tensor sum_of(const at::Tensor& of_all, const SplitRows& rows) {
-  BlockStaging staging;
-  return sum_blocks(of_all, rows.group, rows.split, staging);
+  return sum_blocks(of_all, rows.group, rows.split);
 }
 
 /// x W^T + b. For a single row this is a matrix times a vector: MKL then reads the weight on one core, on AMD processors at

@@ -32,8 +32,7 @@ double bytes_of_targets(const data::TextVocabulary& vocabulary, const at::Tensor
 
 /// All rows of one worker, which may lie in blocks, sample by sample.
 at::Tensor sample_by_sample(const at::Tensor& x, const Rows& rows) {
-  BlockStaging staging;
-  return join_blocks(x, Communicator(), rows.split(), staging);
+  return join_blocks(x, Communicator(), rows.split());
 }
 
 }  // namespace

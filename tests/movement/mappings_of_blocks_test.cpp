@@ -56,11 +56,10 @@ TEST(ReduceScatter, is_the_adjoint_of_all_gather) {
 TEST(Blocks, joined_are_the_whole_that_they_were_taken_from) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
     const at::Tensor whole = random_tensor({2, 7, 3}, Kind::replicated, world);
-    BlockStaging staging;
     for (const Split& split : splits_of_seven(world.size(), 1)) {
       const at::Tensor block = take_block(whole, split, world.rank());
-      EXPECT_TRUE(join_blocks(block, world, split, staging).equal(whole)) << split.to_string();
-      const at::Tensor sum = sum_blocks(whole, world, split, staging);
+      EXPECT_TRUE(join_blocks(block, world, split).equal(whole)) << split.to_string();
+      const at::Tensor sum = sum_blocks(whole, world, split);
       EXPECT_TRUE(at::allclose(sum, block * world.size(), 1e-14)) << split.to_string();
       BegunBlocks begun_sum = BegunBlocks::of_sum(whole, world, split);
       BegunBlocks begun_whole = BegunBlocks::of_join(block, world, split);

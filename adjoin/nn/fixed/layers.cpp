@@ -38,8 +38,7 @@ using Order = std::shared_ptr<const FixedOrder>;
 
 /// All rows from this rank's.
 at::Tensor joined(const at::Tensor& x, const Communicator& group, const Split& rows) {
-  BlockStaging staging;
-  return join_blocks(x, group, rows, staging);
+  return join_blocks(x, group, rows);
 }
 
 /// Some ranges of x along one of its last two dims; a view where they are one.
