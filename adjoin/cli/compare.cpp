@@ -41,9 +41,9 @@ void run_compare(const CompareOptions& options) {
   }
   if (found.are_equal()) {
     std::vector<std::string> compared;
-    if (found.steps > 0) compared.push_back(counted(found.steps, "step"));
-    if (found.checkpoints > 0) compared.push_back(counted(found.checkpoints, "checkpoint"));
-    if (found.tensors > 0) compared.push_back(counted(found.tensors, "tensor"));
+    for (const auto& [count, what] :
+         {std::pair(found.steps, "step"), {found.checkpoints, "checkpoint"}, {found.tensors, "tensor"}})
+      if (count > 0) compared.push_back(counted(count, what));
     report.text << "equal: " << joined(compared) << '\n';
   }
   report.print();

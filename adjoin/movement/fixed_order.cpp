@@ -14,7 +14,7 @@ namespace {
 
 thread_local std::shared_ptr<const FixedOrder> of_thread;
 
-at::Tensor added(at::Tensor sum, const at::Tensor& more) {
+at::Tensor added(const at::Tensor& sum, const at::Tensor& more) {
   return sum.add_(more);
 }
 
@@ -103,16 +103,16 @@ void LaneGradients::add(const FixedOrder& order, const at::Tensor& parameter, We
       "the same bits in every layout: a weight is used twice in a model, or backward takes micro-batches in another "
       "order than forward");
   last->second = order.micro_batch;
-  if (!sums.of_lanes) sums.of_lanes.emplace(SumTree{order.numbers.all_lanes()});
+  if (!sums.of_lanes) sums.of_lanes.emplace(SumTree{order.numbers.all_lanes()}, added);
   order.for_each_lane(rows, [&](int64_t row, int64_t lane, std::span<const Range> some) {
     const auto zeros = [&] {
       return zeros_ ? zeros_(parameter)
                     : at::zeros(parameter.sizes(), at::dtype(at::kFloat).device(parameter.device()));
     };
-    add_to(sums.of_lanes->of(row, lane, zeros, added), some);
+    add_to(sums.of_lanes->of(row, lane, zeros), some);
   });
   if (!order.is_last) return;
-  sums.of_lanes->complete(added);
+  sums.of_lanes->complete();
   const auto found = at_last_.find(parameter.unsafeGetTensorImpl());
   if (found != at_last_.end()) found->second();
 }
@@ -150,7 +150,7 @@ bool LaneGradients::has_sources(const at::Tensor& parameter) const {
 at::Tensor LaneGradients::take(const at::Tensor& parameter, WeightUse use, Range node) {
   const auto found = sums_.find({parameter.unsafeGetTensorImpl(), use});
   if (found == sums_.end() || !found->second.of_lanes) return {};
-  return found->second.of_lanes->take(node, added).value_or(at::Tensor());
+  return found->second.of_lanes->take(node).value_or(at::Tensor());
 }
 
 std::vector<std::vector<Range>> HeldLanes::of_copies(const std::vector<int>& some, bool is_of_experts) const {

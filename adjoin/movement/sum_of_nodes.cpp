@@ -40,15 +40,14 @@ at::Tensor reduce_scatter_nodes(const std::vector<at::Tensor>& nodes, SumTree tr
   const at::Tensor out = blocks.empty() ? at::empty({0}, options) : blocks.size() == 1 ? blocks[0] : at::cat(blocks);
   const at::Tensor in = ranks == 1 ? out : at::empty({std::reduce(received.begin(), received.end())}, out.options());
   if (ranks > 1) group.all_to_all(buffer(out), sent, buffer(in), received);
-  const auto add = [](const at::Tensor& left, const at::Tensor& right) { return left + right; };
-  SumArrivals<at::Tensor> sums(tree);
+  SumArrivals<at::Tensor> sums(tree, [](const at::Tensor& left, const at::Tensor& right) { return left + right; });
   int64_t before = 0;
   for (const auto& ranges : held)
     for (const Range& node : tree.nodes_of(ranges)) {
-      sums.add(node, in.narrow(0, before, mine), add);
+      sums.add(node, in.narrow(0, before, mine));
       before += mine;
     }
-  return *sums.take({0, tree.parts}, add);
+  return *sums.take({0, tree.parts});
 }
 
 at::Tensor all_reduce_nodes(const std::vector<at::Tensor>& nodes, SumTree tree,

@@ -19,18 +19,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
-/// Each group's rows of a times its matrix of b.
-at::Tensor products(const at::Tensor& a, const at::Tensor& b, const std::vector<int64_t>& rows_of) {
-  at::Tensor y = at::empty({a.size(0), b.size(2)}, a.options());
-  int64_t first = 0;
-  for (size_t group = 0; group < rows_of.size(); first += rows_of[group++]) {
-    if (rows_of[group] == 0) continue;
-    at::Tensor here = y.narrow(0, first, rows_of[group]);
-    at::mm_out(here, a.narrow(0, first, rows_of[group]), b[static_cast<int64_t>(group)]);
-  }
-  return y;
-}
-
 /// For each group: its rows of `of_y`, transposed, times those of x; the results are stacked.
 at::Tensor of_weights(const at::Tensor& of_y, const at::Tensor& x, const std::vector<int64_t>& rows_of) {
   const int64_t out = of_y.size(1);
@@ -51,7 +39,7 @@ struct GroupedProduct : torch::autograd::Function<GroupedProduct> {
                             const std::vector<int64_t>& rows_of) {
     ctx->save_for_backward({x, weight});
     ctx->saved_data["rows_of"] = rows_of;
-    return products(x, fixed::by_group(as_in_product(weight), rows_of.size()).transpose(1, 2), rows_of);
+    return fixed::products_of_groups(x, fixed::by_group(as_in_product(weight), rows_of.size()).mT(), rows_of, at::mm);
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
@@ -62,7 +50,8 @@ struct GroupedProduct : torch::autograd::Function<GroupedProduct> {
     const at::Tensor of_y = gradients[0].contiguous();
     at::Tensor of_x, of_weight;
     if (ctx->needs_input_grad(0))
-      of_x = products(of_y, fixed::by_group(weight.to(of_y.scalar_type()), rows_of.size()), rows_of);
+      of_x = fixed::products_of_groups(of_y, fixed::by_group(weight.to(of_y.scalar_type()), rows_of.size()), rows_of,
+                                       at::mm);
     if (ctx->needs_input_grad(1))
       of_weight = parameter_gradient(weight, [of_y, x = x.detach(), rows_of, type = weight.scalar_type()] {
         return of_weights(of_y, x, rows_of).to(type);

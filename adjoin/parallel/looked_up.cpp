@@ -76,10 +76,10 @@ struct LookedUp::RowGradients {
 
   static Rows sum(Rows rows, const Rows& more) { return rows.add(more); }
   void add_lanes(const FixedOrder& order, const at::Tensor& of, const at::Tensor& looked_up) {
-    if (!lanes) lanes.emplace(SumTree{order.numbers.all_lanes()});
+    if (!lanes) lanes.emplace(SumTree{order.numbers.all_lanes()}, sum);
     const auto none = [] { return Rows(); };
     order.for_each_lane(of.size(0), [&](int64_t row, int64_t lane, std::span<const Range> ranges) {
-      lanes->of(row, lane, none, sum).add_look_ups(of, looked_up, ranges);
+      lanes->of(row, lane, none).add_look_ups(of, looked_up, ranges);
     });
   }
 };
@@ -227,8 +227,7 @@ LookedUp::Rows LookedUp::in_one_list(RowGradients& mine, std::vector<Range>& nod
   }
   std::vector<at::Tensor> ids, rows;
   for (int64_t i = here.begin; i < here.end && mine.lanes; ++i)
-    if (const auto list = mine.lanes->take(nodes[static_cast<size_t>(i)], RowGradients::sum);
-        list && list->ids.defined()) {
+    if (const auto list = mine.lanes->take(nodes[static_cast<size_t>(i)]); list && list->ids.defined()) {
       ids.push_back(list->ids * std::ssize(nodes) + i);
       rows.push_back(list->rows);
     }
@@ -242,13 +241,12 @@ LookedUp::Rows LookedUp::sum_of(const Rows& all, const std::vector<Range>& nodes
   const auto count = std::ssize(nodes);
   if (count == 1) return all;
   const at::Tensor ids = all.ids.floor_divide(count), node_of = all.ids.remainder(count);
-  SumArrivals<Rows> sums(lanes_->tree);
+  SumArrivals<Rows> sums(lanes_->tree, RowGradients::sum);
   for (int64_t i = 0; i < count; ++i) {
     const at::Tensor places = node_of.eq(i).nonzero().view(-1);
-    sums.add(nodes[static_cast<size_t>(i)], {ids.index_select(0, places), all.rows.index_select(0, places)},
-             RowGradients::sum);
+    sums.add(nodes[static_cast<size_t>(i)], {ids.index_select(0, places), all.rows.index_select(0, places)});
   }
-  return sums.take({0, lanes_->tree.parts}, RowGradients::sum).value_or(Rows());
+  return sums.take({0, lanes_->tree.parts}).value_or(Rows());
 }
 
 at::Tensor LookedUp::rows(const at::Tensor& ids) const {

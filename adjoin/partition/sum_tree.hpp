@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -55,28 +56,28 @@ std::optional<Value> sum_of_node(Range node, const There& there, const Add& add)
 template <class Value>
 class SumArrivals {
  public:
-  explicit SumArrivals(SumTree tree) : tree_(tree) {}
+  using Add = std::function<Value(Value left, Value right)>;
 
-  template <class Add>
-  void add(Range node, Value value, const Add& add) {
+  SumArrivals(SumTree tree, Add add) : tree_(tree), add_(std::move(add)) {}
+
+  void add(Range node, Value value) {
     for (std::optional<Range> parent; (parent = tree_.parent(node)); node = *parent) {
       const auto [first, second] = SumTree::halves(*parent);
       const auto other = nodes_.find(node == first ? second : first);
       if (other == nodes_.end()) break;
-      value = node == first ? add(std::move(value), std::move(other->second))
-                            : add(std::move(other->second), std::move(value));
+      value = node == first ? add_(std::move(value), std::move(other->second))
+                            : add_(std::move(other->second), std::move(value));
       nodes_.erase(other);
     }
     nodes_.emplace(node, std::move(value));
   }
   /// The sum of a node of what is there of it, which is then forgotten; nothing where none is.
-  template <class Add>
-  std::optional<Value> take(Range node, const Add& add) {
+  std::optional<Value> take(Range node) {
     const auto there = [&](Range wanted) -> std::optional<Value> {
       const auto found = nodes_.find(wanted);
       return found == nodes_.end() ? std::nullopt : std::optional(std::move(nodes_.extract(found).mapped()));
     };
-    return sum_of_node<Value>(node, there, add);
+    return sum_of_node<Value>(node, there, add_);
   }
   /// What is there, in order; at the end it is the root alone.
   const auto& nodes() const { return nodes_; }
@@ -84,6 +85,7 @@ class SumArrivals {
 
  private:
   SumTree tree_;
+  Add add_;
   std::map<Range, Value> nodes_;
 };
 
@@ -92,25 +94,23 @@ class SumArrivals {
 template <class Value>
 class GrowingSums {
  public:
-  explicit GrowingSums(SumTree tree) : complete_(tree) {}
+  GrowingSums(SumTree tree, typename SumArrivals<Value>::Add add) : complete_(tree, std::move(add)) {}
 
   /// The sum so far of a part, which begins as `make()`.
-  template <class Make, class Add>
-  Value& of(int64_t row, int64_t part, const Make& make, const Add& add) {
+  template <class Make>
+  Value& of(int64_t row, int64_t part, const Make& make) {
     const auto found = growing_.find(row);
-    if (found != growing_.end() && found->second.first != part) complete(growing_.extract(found).mapped(), add);
+    if (found != growing_.end() && found->second.first != part) complete(growing_.extract(found).mapped());
     return growing_.try_emplace(row, part, make()).first->second.second;
   }
   /// Nothing more comes of the parts that are there.
-  template <class Add>
-  void complete(const Add& add) {
-    while (!growing_.empty()) complete(growing_.extract(growing_.begin()).mapped(), add);
+  void complete() {
+    while (!growing_.empty()) complete(growing_.extract(growing_.begin()).mapped());
   }
   /// The sum of a node of what is there of it, which is then complete and forgotten. Nothing where none is there.
-  template <class Add>
-  std::optional<Value> take(Range node, const Add& add) {
-    complete(add);
-    return complete_.take(node, add);
+  std::optional<Value> take(Range node) {
+    complete();
+    return complete_.take(node);
   }
   /// All sums that are there.
   std::vector<const Value*> all() const {
@@ -122,10 +122,7 @@ class GrowingSums {
 
  private:
   using Part = std::pair<int64_t, Value>;
-  template <class Add>
-  void complete(Part part, const Add& add) {
-    complete_.add({part.first, part.first + 1}, std::move(part.second), add);
-  }
+  void complete(Part part) { complete_.add({part.first, part.first + 1}, std::move(part.second)); }
 
   std::map<int64_t, Part> growing_;  // by row
   SumArrivals<Value> complete_;

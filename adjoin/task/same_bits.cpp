@@ -19,11 +19,10 @@ using C = Configuration;
 constexpr int64_t kRows = 128, kMostLeaves = 4;
 constexpr int64_t kFewRows = 1024;  // of a batch, which then has two lanes
 
-std::string heads_of_keys(const C& c) {
-  return c.key_heads == 0 ? "the heads of attention" : "the heads of keys, --key-heads";
-}
-int64_t most_features(const C& c) {
-  return c.key_heads == 0 ? c.heads : c.key_heads;
+/// The most parts of features, and what they are.
+std::pair<int64_t, const char*> most_features(const C& c) {
+  return c.key_heads == 0 ? std::pair(c.heads, "the heads of attention")
+                          : std::pair(c.key_heads, "the heads of keys, --key-heads");
 }
 
 /// What --same-bits takes where nothing else is said.
@@ -34,7 +33,7 @@ SameBits defaults_of(const C& c) {
   const int64_t of_leaf = c.precision == Precision::bf16 ? 2 * kRows : kRows;
   const int64_t samples = c.batch / numbers.lanes;
   numbers.leaves = std::clamp<int64_t>(rows / numbers.lanes / of_leaf, 1, std::min(kMostLeaves, samples));
-  numbers.features = std::min<int64_t>(2, most_features(c));
+  numbers.features = std::min<int64_t>(2, most_features(c).first);
   return numbers;
 }
 
@@ -76,7 +75,7 @@ std::optional<SameBits> same_bits(const C& c) {
   for (const auto& [name, number] : numbers_in(c.same_bits)) numbers.*kNumbers.at(name) = number;
   at_most(numbers.lanes, c.batch, "lanes", "the samples of --batch");
   at_most(numbers.leaves, (c.batch + numbers.lanes - 1) / numbers.lanes, "leaves", "the samples of a lane");
-  at_most(numbers.features, most_features(c), "features", heads_of_keys(c));
+  at_most(numbers.features, most_features(c).first, "features", most_features(c).second);
   at_most(numbers.tokens, c.sequence, "tokens", "the tokens of --sequence");
   return numbers;
 }
@@ -133,17 +132,22 @@ void check_same_bits(const C& c) {
         "its sums follow the ranks; ring and ulysses keep an order");
   check(!c.halves, "--halves", "both halves would add to one lane at once");
   check(!c.pipeline.ends_with(".csv"), "--pipeline " + c.pipeline, "its order of micro-batches is not known");
+  const bool is_zigzag = c.is_decoder();
   const auto check_ranks = [](const std::string& option, int64_t ranks, const std::string& name, int64_t parts,
-                              int64_t most, const std::string& what) {
+                              int64_t needed, int64_t most, const std::string& what) {
     require(ranks <= parts, [&] {
       const std::string text = option + " " + std::to_string(ranks);
       if (ranks > most) return text + ": with --same-bits expected at most " + std::to_string(most) + ", " + what;
       return text + ": --same-bits " + name + "=" + std::to_string(parts) + " is for at most " +
-             counted(parts, "rank") + "; a training with " + name + "=" + std::to_string(ranks) + " or more allows it";
+             counted(parts, "rank") + "; a training with " + name + "=" + std::to_string(needed) + " or more allows it";
     });
   };
-  check_ranks("--tp", c.tp, "features", numbers->features, most_features(c), heads_of_keys(c));
-  check_ranks("--cp", c.cp, "tokens", numbers->tokens, c.sequence, "the tokens of --sequence");
+  check_ranks("--tp", c.tp, "features", numbers->features, c.tp, most_features(c).first, most_features(c).second);
+  check_ranks("--cp", c.cp, "tokens", numbers->tokens, is_zigzag ? c.cp + c.cp % 2 : c.cp, c.sequence,
+              "the tokens of --sequence");
+  check(c.cp == 1 || !is_zigzag || numbers->tokens % 2 == 0,
+        "tokens=" + std::to_string(numbers->tokens) + " and --cp " + std::to_string(c.cp),
+        "a decoder's ranks hold blocks in pairs (zig-zag), expected an even number of blocks");
 }
 
 }  // namespace adjoin::train

@@ -1,10 +1,8 @@
 #include "adjoin/train/compare.hpp"
 
-#include <ATen/ops/from_blob.h>
+#include <ATen/core/Tensor.h>
 
-#include <algorithm>
 #include <charconv>
-#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <ranges>
@@ -27,21 +25,18 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kComparedAtOnce = 1 << 20;  // bytes
-
 // What no two runs have alike.
 const std::set<std::string> kTimes{"tokens_per_second",     "step_seconds", "waiting_seconds",
                                    "communicating_seconds", "slowest_rank", "flops_per_second"};
 
-std::string value_at(char* bytes, at::ScalarType type) {
-  const at::Tensor value = at::from_blob(bytes, {}, at::TensorOptions(type));
+std::string text_of(const at::Tensor& value) {
   const c10::Scalar number = value.item();
   if (number.isComplex()) {
     const auto value = number.toComplexDouble();
     return shortest_text(value.real()) + " + " + shortest_text(value.imag()) + " i";
   }
   if (!number.isFloatingPoint()) return std::to_string(number.toLong());
-  if (type == at::kDouble) return shortest_text(number.toDouble());
+  if (value.scalar_type() == at::kDouble) return shortest_text(number.toDouble());
   char text[32];
   return {text, std::to_chars(text, text + sizeof text, number.toFloat()).ptr};
 }
@@ -58,38 +53,26 @@ std::vector<int64_t> index_at(int64_t element, const std::vector<int64_t>& shape
 /// Compares one tensor of two files; the difference has its index, values and elements.
 std::optional<DifferentTensor> difference_in(const SafetensorsFile& first, const SafetensorsFile& second,
                                              const std::string& name) {
-  const StoredTensor &one = first.find(name), &other = second.find(name);
-  require(one.dtype == other.dtype && one.shape == other.shape, [&] {
-    const auto text = [](const StoredTensor& tensor) {
-      std::string sizes(safetensors_type(tensor.dtype));
-      for (const int64_t size : tensor.shape) sizes += " " + std::to_string(size);
-      return sizes;
-    };
+  const auto kind_of = [&](const SafetensorsFile& file) {
+    return std::string(safetensors_type(file.dtype(name))) + " [" + joined(file.shape(name)) + "]";
+  };
+  require(kind_of(first) == kind_of(second), [&] {
     return first.path().string() + " and " + second.path().string() + " are not comparable: tensor '" + name + "' is " +
-           text(one) + " and " + text(other);
+           kind_of(first) + " and " + kind_of(second);
   });
-  const auto size = static_cast<int64_t>(c10::elementSize(one.dtype)), bytes = one.end - one.begin;
-  std::vector<char> mine(static_cast<size_t>(std::min(bytes, kComparedAtOnce))), yours(mine.size());
-  std::optional<DifferentTensor> found;
-  for (int64_t begin = 0; begin < bytes; begin += kComparedAtOnce) {
-    const int64_t count = std::min(kComparedAtOnce, bytes - begin);
-    first.read_bytes(mine.data(), count, one.begin + begin);
-    second.read_bytes(yours.data(), count, other.begin + begin);
-    if (std::memcmp(mine.data(), yours.data(), static_cast<size_t>(count)) == 0) continue;
-    for (int64_t at = 0; at < count; at += size) {
-      if (std::memcmp(&mine[static_cast<size_t>(at)], &yours[static_cast<size_t>(at)], static_cast<size_t>(size)) == 0)
-        continue;
-      if (!found)
-        found = DifferentTensor{.file = first.path().filename().string(),
-                                .name = name,
-                                .index = index_at((begin + at) / size, one.shape),
-                                .first = value_at(&mine[static_cast<size_t>(at)], one.dtype),
-                                .second = value_at(&yours[static_cast<size_t>(at)], one.dtype),
-                                .of_elements = bytes / size};
-      ++found->elements;
-    }
-  }
-  return found;
+  const at::Tensor one = first.read(name).view({-1}), other = second.read(name).view({-1});
+  const auto bytes_of = [](const at::Tensor& x) { return x.view(at::kByte).view({x.numel(), x.element_size()}); };
+  const at::Tensor differs = bytes_of(one).ne(bytes_of(other)).any(1);
+  const auto elements = differs.sum().item<int64_t>();
+  if (elements == 0) return std::nullopt;
+  const auto at = differs.to(at::kByte).argmax().item<int64_t>();  // the first of the largest
+  return DifferentTensor{.file = first.path().filename().string(),
+                         .name = name,
+                         .index = index_at(at, first.shape(name)),
+                         .first = text_of(one[at]),
+                         .second = text_of(other[at]),
+                         .elements = elements,
+                         .of_elements = one.numel()};
 }
 
 /// Throws: InvalidArgument for a tensor that one of two files lacks
@@ -202,14 +185,10 @@ Comparison compare(const fs::path& first, const fs::path& second) {
   require(kind == other, [&] {
     return first.string() + " is " + kind + " and " + second.string() + " is " + other + "; expected two of a kind";
   });
-  Comparison all;
-  if (kind == "a file") {
-    compare_files({{first, second}}, 0, all);
-    return all;
-  }
-  check_same_numbers(first, second);
+  if (kind != "a file") check_same_numbers(first, second);
   if (kind == "a run") return compare_runs(first, second);
-  compare_checkpoints(first, second, 0, all);
+  Comparison all;
+  kind == "a file" ? compare_files({{first, second}}, 0, all) : compare_checkpoints(first, second, 0, all);
   return all;
 }
 

@@ -36,7 +36,7 @@ struct Comparison {
 
 /// Compares bit by bit: of two runs' folders the lines of metrics.jsonl (but for times and speed) and the checkpoints of steps that
 /// both have, until one differs; of two checkpoints' folders or two safetensors files the tensors.
-/// Cost:   reads both files of each checkpoint once, a megabyte at a time
+/// Cost:   reads both files of each checkpoint once, a tensor at a time
 /// Throws: InvalidArgument where they are of different kinds, have no step in common, or tensors that cannot be compared: of other
 ///         names, types or shapes; DamagedFile; IoError
 Comparison compare(const std::filesystem::path& first, const std::filesystem::path& second);

@@ -89,18 +89,16 @@ OrderedBatch batch_of_step(const Configuration& configuration, const Task& task,
 
 std::vector<int64_t> Lanes::sums_kept(int64_t samples, bool is_of_experts) const {
   const std::vector<Range> sources = is_of_experts ? of_sources_ : std::vector<Range>{of_samples_};
-  GrowingSums<char> sums(held_.tree);
-  const auto add = [](char, char) { return '+'; };
+  GrowingSums<char> sums(held_.tree, [](char, char) { return '+'; });
   std::vector<int64_t> kept;
   for (int number = 0; number < microbatches_; ++number) {
     for (int64_t row = 0; const Range& source : sources)
       for (const int64_t block : blocks_) {
         for (const Leaf& leaf : leaves(samples, number, source))
-          sums.of(
-              row, block * order_->numbers.lanes + leaf.lane, [] { return '0'; }, add);
+          sums.of(row, block * order_->numbers.lanes + leaf.lane, [] { return '0'; });
         ++row;
       }
-    if (number + 1 == microbatches_) sums.complete(add);
+    if (number + 1 == microbatches_) sums.complete();
     kept.push_back(std::ssize(sums.all()));
   }
   return kept;

@@ -58,27 +58,25 @@ TEST(SumTree, is_added_up_in_any_order_of_arrival) {
       std::vector<Range> arriving;
       for (int64_t part = 0; part < parts; ++part) arriving.push_back({part, part + 1});
       std::shuffle(arriving.begin(), arriving.end(), random);
-      SumArrivals<std::string> sums(SumTree{parts});
-      for (const Range& part : arriving)
-        sums.add(part, written(part),
-                 [](const std::string& a, const std::string& b) { return "(" + a + " + " + b + ")"; });
+      SumArrivals<std::string> sums(
+          SumTree{parts}, [](const std::string& a, const std::string& b) { return "(" + a + " + " + b + ")"; });
+      for (const Range& part : arriving) sums.add(part, written(part));
       EXPECT_THAT(sums.nodes(), ElementsAre(std::pair(Range{0, parts}, written({0, parts}))));
     }
 }
 
 TEST(SumTree, keeps_what_has_come_as_few_nodes) {
-  SumArrivals<int> sums(SumTree{8});
-  for (const int64_t part : {5, 0, 3, 2, 7, 4}) sums.add({part, part + 1}, static_cast<int>(part), std::plus<int>());
+  SumArrivals<int> sums(SumTree{8}, std::plus<int>());
+  for (const int64_t part : {5, 0, 3, 2, 7, 4}) sums.add({part, part + 1}, static_cast<int>(part));
   EXPECT_THAT(sums.nodes(), ElementsAre(std::pair(Range{0, 1}, 0), std::pair(Range{2, 4}, 5), std::pair(Range{4, 6}, 9),
                                         std::pair(Range{7, 8}, 7)));
 }
 
 TEST(SumTree, completes_a_part_when_the_next_one_of_its_row_begins) {
-  GrowingSums<std::string> sums(SumTree{4});
-  const auto add = [](const std::string& a, const std::string& b) { return "(" + a + " + " + b + ")"; };
+  GrowingSums<std::string> sums(SumTree{4},
+                                [](const std::string& a, const std::string& b) { return "(" + a + " + " + b + ")"; });
   const auto grow = [&](int64_t row, int64_t part, char by) {
-    sums.of(
-        row, part, [] { return std::string(); }, add) += by;
+    sums.of(row, part, [] { return std::string(); }) += by;
     return sums.all().size();
   };
   EXPECT_EQ(grow(0, 0, 'a'), 1u);
@@ -86,9 +84,9 @@ TEST(SumTree, completes_a_part_when_the_next_one_of_its_row_begins) {
   EXPECT_EQ(grow(1, 3, 'c'), 2u);
   EXPECT_EQ(grow(0, 1, 'd'), 3u) << "part 0 waits for the end of part 1";
   EXPECT_EQ(grow(0, 2, 'e'), 3u) << "parts 0 and 1 are one node";
-  sums.complete(add);
-  EXPECT_EQ(sums.take({0, 4}, add), "((ab + d) + (e + c))");
-  EXPECT_EQ(sums.take({0, 4}, add), std::nullopt);
+  sums.complete();
+  EXPECT_EQ(sums.take({0, 4}), "((ab + d) + (e + c))");
+  EXPECT_EQ(sums.take({0, 4}), std::nullopt);
 }
 
 TEST(SumTree, adds_nothing_for_parts_that_are_absent) {

@@ -245,8 +245,9 @@ TEST(SameBits, say_what_they_make_of_a_layout) {
 }
 
 TEST(SameBits, refuse_what_they_do_not_go_with) {
-  const auto refusal_of = [](const char* field, const char* value, const char* numbers = "on") {
-    Configuration c = odd_sizes(/*is_decoder=*/false);
+  const auto refusal_of = [](const char* field, const char* value, const char* numbers = "on",
+                             bool is_decoder = false) {
+    Configuration c = odd_sizes(is_decoder);
     c.same_bits = numbers;
     set(field, value, c);
     try {
@@ -269,6 +270,13 @@ TEST(SameBits, refuse_what_they_do_not_go_with) {
             "--tp 3: --same-bits features=2 is for at most 2 ranks; a training with features=3 or more allows it");
   EXPECT_EQ(refusal_of("tp", "6"), "--tp 6: with --same-bits expected at most 5, the heads of attention");
   EXPECT_EQ(refusal_of("cp", "2", "tokens=2"), "");
+  EXPECT_EQ(refusal_of("cp", "3", "tokens=3"), "");
+  EXPECT_EQ(refusal_of("cp", "3", "tokens=2", /*is_decoder=*/true),
+            "--cp 3: --same-bits tokens=2 is for at most 2 ranks; a training with tokens=4 or more allows it");
+  EXPECT_EQ(refusal_of("cp", "2", "tokens=3", /*is_decoder=*/true),
+            "--same-bits with tokens=3 and --cp 2: a decoder's ranks hold blocks in pairs (zig-zag), expected an even "
+            "number of blocks");
+  EXPECT_EQ(refusal_of("cp", "1", "tokens=3", /*is_decoder=*/true), "");
   EXPECT_EQ(refusal_of("seed", "1", "lanes=10"), "--same-bits lanes=10: expected at most 9, the samples of --batch");
   EXPECT_EQ(refusal_of("seed", "1", "features=6"),
             "--same-bits features=6: expected at most 5, the heads of attention");

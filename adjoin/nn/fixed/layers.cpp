@@ -60,17 +60,6 @@ at::Tensor ranges_of(const at::Tensor& x, int64_t dim, const std::vector<Range>&
   return at::cat(some, -3 - dim).mT();
 }
 
-/// Each group's rows of a times its matrix of b [groups, n, m].
-at::Tensor products_of(const at::Tensor& a, const at::Tensor& b, const std::vector<int64_t>& rows_of) {
-  at::Tensor y = at::empty({a.size(0), b.size(2)}, a.options());
-  int64_t first = 0;
-  for (size_t group = 0; group < rows_of.size(); first += rows_of[group++])
-    if (rows_of[group] > 0)
-      y.narrow(0, first, rows_of[group])
-          .copy_(product(a.narrow(0, first, rows_of[group]), b[static_cast<int64_t>(group)]));
-  return y;
-}
-
 /// The order of the rows from one of some ranks, whose "tokens" are the leaves of which it has rows.
 Order order_of(const FixedOrder& order, const std::vector<std::vector<Range>>& leaves, int source, bool is_last) {
   auto of_source = std::make_shared<FixedOrder>(order);
@@ -104,7 +93,7 @@ struct ProductOptions {
   at::Tensor multiply(const at::Tensor& a, const at::Tensor& factor, int64_t dim, In in) const {
     const auto of = [&](const at::Tensor& left, const at::Tensor& some) {
       const at::Tensor right = dim == -1 ? some.mT() : some;
-      return groups ? products_of(left, right, groups->of_group) : product(left, right);
+      return groups ? products_of_groups(left, right, groups->of_group, product) : product(left, right);
     };
     if (cut.in != in) return of(a, factor);
     return sum_over_parts(*cut.parts, cut.group, rows, {a.size(0), factor.size(-3 - dim)}, a.options(),
@@ -300,10 +289,10 @@ void CutFeatures::divide(const FixedOrder& order, const std::function<Split(int 
 at::Tensor sum_over_parts(const WholeParts& parts, const Communicator& group, const std::optional<Split>& rows,
                           const std::vector<int64_t>& shape, const at::TensorOptions& options,
                           const std::function<at::Tensor(const std::vector<Range>& features)>& of_part) {
-  SumArrivals<at::Tensor> sums(parts.tree);
+  SumArrivals<at::Tensor> sums(parts.tree,
+                               [](const at::Tensor& left, const at::Tensor& right) { return left.add_(right); });
   for (int64_t part = parts.held_by(group.rank()).begin; const std::vector<Range>& features : parts.local) {
-    sums.add({part, part + 1}, of_part(features),
-             [](at::Tensor left, const at::Tensor& right) { return left.add_(right); });
+    sums.add({part, part + 1}, of_part(features));
     ++part;
   }
   std::vector<at::Tensor> nodes;
@@ -317,6 +306,16 @@ at::Tensor sum_over_parts(const WholeParts& parts, const Communicator& group, co
 at::Tensor by_group(const at::Tensor& weight, size_t groups) {
   const auto count = static_cast<int64_t>(groups);
   return weight.view({count, weight.size(0) / count, weight.size(1)});
+}
+
+at::Tensor products_of_groups(const at::Tensor& a, const at::Tensor& b, const std::vector<int64_t>& rows_of,
+                              at::Tensor (*product)(const at::Tensor&, const at::Tensor&)) {
+  at::Tensor y = at::empty({a.size(0), b.size(2)}, a.options());
+  int64_t first = 0;
+  for (size_t group = 0; group < rows_of.size(); first += rows_of[group++])
+    if (const int64_t rows = rows_of[group]; rows > 0)
+      y.narrow(0, first, rows).copy_(product(a.narrow(0, first, rows), b[static_cast<int64_t>(group)]));
+  return y;
 }
 
 at::Tensor as_matrix(const at::Tensor& x) {

@@ -33,10 +33,11 @@ Place among_queries(const Tile& tile, bool causal) {
 template <class Value>
 class SumsOfPieces {
  public:
-  template <class Add>
-  void add(int64_t first_row, const TileBatch& batch, const Place& place, Value value, const Add& add) {
-    of_row_.try_emplace(first_row, OfBatch{&batch, SumArrivals<Value>(place.tree)})
-        .first->second.sums.add(place.part, std::move(value), add);
+  explicit SumsOfPieces(SumArrivals<Value>::Add add) : add_(std::move(add)) {}
+
+  void add(int64_t first_row, const TileBatch& batch, const Place& place, Value value) {
+    of_row_.try_emplace(first_row, OfBatch{&batch, SumArrivals<Value>(place.tree, add_)})
+        .first->second.sums.add(place.part, std::move(value));
   }
   /// Calls `work(batch, value, place)` for each node, in an order that follows from the places alone.
   template <class Work>
@@ -51,6 +52,7 @@ class SumsOfPieces {
     const TileBatch* batch;  // one of those with these pieces
     SumArrivals<Value> sums;
   };
+  SumArrivals<Value>::Add add_;
   std::map<int64_t, OfBatch> of_row_;
 };
 
@@ -91,18 +93,17 @@ class RingInOrder final : public Ring {
   PartialAttention forward(const TileInputs& mine) const override {
     const PartialAttention all = uninitialised_partial(mine.q);
     if (mine.q.size(1) == 0) return all;  // no heads
-    SumsOfPieces<PartialAttention> sums;
-    const auto merged = [&](const PartialAttention& left, const PartialAttention& right) {
+    SumsOfPieces<PartialAttention> sums([&](const PartialAttention& left, const PartialAttention& right) {
       merge(left, right, options_);
       return left;
-    };
+    });
     Packed packed;
     go_round(mine, [&](int step, const Tensors& visitors) {
       const bool finite = std::isfinite((mine.q.sum() + visitors[0].sum()).item<double>());
       Packed of_visitors;
       for (const TileBatch& batch : batches(group_.rank(), owner_in(step)))
         sums.add(batch.first_query(), batch, among_keys(batch.first(), options_.causal),
-                 batch.attend(inputs(batch, mine, packed, visitors, of_visitors, finite), options_), merged);
+                 batch.attend(inputs(batch, mine, packed, visitors, of_visitors, finite), options_));
     });
     sums.for_each([&](const TileBatch& batch, const PartialAttention& x, const Place&) {
       batch.unpack_queries(x.out, all.out);
@@ -115,7 +116,7 @@ class RingInOrder final : public Ring {
     const auto unset = [&](const at::Tensor& x) { return at::empty(x.sizes(), results.log_sum.options()); };
     const TileInputs all{unset(mine.q), unset(mine.k), unset(mine.v)};
     if (mine.q.size(1) == 0) return all;
-    SumsOfPieces<Tensors> of_q, of_keys;  // of the rank whose keys are here
+    SumsOfPieces<Tensors> of_q(sum_of_gradients), of_keys(sum_of_gradients);  // of the rank whose keys are here
     Packed packed;
     go_round(mine, [&](int step, const Tensors& visitors) {
       Packed of_visitors;
@@ -124,10 +125,8 @@ class RingInOrder final : public Ring {
         const TileInputs gradient = batch.attend_backward(
             inputs(batch, mine, packed, visitors, of_visitors, /*finite=*/true),
             {of_mine(results.out), of_mine(results.log_sum), of_mine(results.gradient)}, options_);
-        of_q.add(batch.first_query(), batch, among_keys(batch.first(), options_.causal), {gradient.q},
-                 sum_of_gradients);
-        of_keys.add(batch.first_key(), batch, among_queries(batch.first(), options_.causal), {gradient.k, gradient.v},
-                    sum_of_gradients);
+        of_q.add(batch.first_query(), batch, among_keys(batch.first(), options_.causal), {gradient.q});
+        of_keys.add(batch.first_key(), batch, among_queries(batch.first(), options_.causal), {gradient.k, gradient.v});
       }
       if (group_.size() > 1) of_keys = handed_on(of_keys, step, all);
     });
@@ -167,19 +166,18 @@ class RingInOrder final : public Ring {
     });
     Tensors travelling{at::cat(ks), at::cat(vs)};
     const int owner = owner_in(step + 1);
-    SumsOfPieces<int64_t> expected;  // rows
+    SumsOfPieces<int64_t> expected([](int64_t rows, int64_t) { return rows; });
     for (int added = 0; added <= step; ++added)
       for (const TileBatch& batch : batches(modulo(owner + added), owner))
-        expected.add(batch.first_key(), batch, among_queries(batch.first(), options_.causal), batch.keys(),
-                     [](int64_t rows, int64_t) { return rows; });
+        expected.add(batch.first_key(), batch, among_queries(batch.first(), options_.causal), batch.keys());
     int64_t all = 0;
     expected.for_each([&](const TileBatch&, int64_t rows, const Place&) { all += rows; });
     hand_on(travelling, all)(group_);
-    SumsOfPieces<Tensors> next;
+    SumsOfPieces<Tensors> next(sum_of_gradients);
     int64_t first = 0;
     expected.for_each([&](const TileBatch& batch, int64_t rows, const Place& place) {
       const auto packed = [&](const at::Tensor& x) { return batch.pack_gradients(x.narrow(0, first, rows)); };
-      next.add(batch.first_key(), batch, place, {packed(travelling[0]), packed(travelling[1])}, sum_of_gradients);
+      next.add(batch.first_key(), batch, place, {packed(travelling[0]), packed(travelling[1])});
       first += rows;
     });
     return next;
