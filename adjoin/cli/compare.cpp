@@ -58,8 +58,7 @@ void add_compare(Program& program) {
   add_command(
       program, program.app, "compare",
       "Compare two runs, checkpoints or safetensors files bit by bit, and name the first step, tensor and element in "
-      "which "
-      "they differ; the exit code is then 1",
+      "which they differ; the exit code is then 1",
       [options] { run_compare(*options); },
       {text("first", options->first, "FIRST", "Output folder of a run, folder of a checkpoint, or safetensors file",
             /*is_required=*/true),

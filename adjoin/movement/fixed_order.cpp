@@ -14,10 +14,6 @@ namespace {
 
 thread_local std::shared_ptr<const FixedOrder> of_thread;
 
-at::Tensor added(const at::Tensor& sum, const at::Tensor& more) {
-  return sum.add_(more);
-}
-
 }  // namespace
 
 std::shared_ptr<const FixedOrder> FixedOrder::current() {
@@ -103,7 +99,9 @@ void LaneGradients::add(const FixedOrder& order, const at::Tensor& parameter, We
       "the same bits in every layout: a weight is used twice in a model, or backward takes micro-batches in another "
       "order than forward");
   last->second = order.micro_batch;
-  if (!sums.of_lanes) sums.of_lanes.emplace(SumTree{order.numbers.all_lanes()}, added);
+  if (!sums.of_lanes)
+    sums.of_lanes.emplace(SumTree{order.numbers.all_lanes()},
+                          [](const at::Tensor& sum, const at::Tensor& more) { return sum.add_(more); });
   order.for_each_lane(rows, [&](int64_t row, int64_t lane, std::span<const Range> some) {
     const auto zeros = [&] {
       return zeros_ ? zeros_(parameter)

@@ -132,7 +132,6 @@ void check_same_bits(const C& c) {
         "its sums follow the ranks; ring and ulysses keep an order");
   check(!c.halves, "--halves", "both halves would add to one lane at once");
   check(!c.pipeline.ends_with(".csv"), "--pipeline " + c.pipeline, "its order of micro-batches is not known");
-  const bool is_zigzag = c.is_decoder();
   const auto check_ranks = [](const std::string& option, int64_t ranks, const std::string& name, int64_t parts,
                               int64_t needed, int64_t most, const std::string& what) {
     require(ranks <= parts, [&] {
@@ -143,9 +142,9 @@ void check_same_bits(const C& c) {
     });
   };
   check_ranks("--tp", c.tp, "features", numbers->features, c.tp, most_features(c).first, most_features(c).second);
-  check_ranks("--cp", c.cp, "tokens", numbers->tokens, is_zigzag ? c.cp + c.cp % 2 : c.cp, c.sequence,
+  check_ranks("--cp", c.cp, "tokens", numbers->tokens, c.is_decoder() ? c.cp + c.cp % 2 : c.cp, c.sequence,
               "the tokens of --sequence");
-  check(c.cp == 1 || !is_zigzag || numbers->tokens % 2 == 0,
+  check(c.cp == 1 || !c.is_decoder() || numbers->tokens % 2 == 0,
         "tokens=" + std::to_string(numbers->tokens) + " and --cp " + std::to_string(c.cp),
         "a decoder's ranks hold blocks in pairs (zig-zag), expected an even number of blocks");
 }

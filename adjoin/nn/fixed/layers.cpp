@@ -36,11 +36,6 @@ using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 using Order = std::shared_ptr<const FixedOrder>;
 
-/// All rows from this rank's.
-at::Tensor joined(const at::Tensor& x, const Communicator& group, const Split& rows) {
-  return join_blocks(x, group, rows);
-}
-
 /// Some ranges of x along one of its last two dims; a view where they are one.
 at::Tensor ranges_of(const at::Tensor& x, int64_t dim, const std::vector<Range>& ranges) {
   std::vector<Range> joined;
@@ -103,7 +98,7 @@ struct ProductOptions {
   }
   /// All rows of a tensor, of which ranks hold some unless features are cut in this direction.
   at::Tensor all_rows(const at::Tensor& x, In unless) const {
-    return rows && cut.in != unless ? joined(as_matrix(x), cut.group, *rows) : as_matrix(x);
+    return rows && cut.in != unless ? join_blocks(as_matrix(x), cut.group, *rows) : as_matrix(x);
   }
 };
 
@@ -186,7 +181,7 @@ AddToSum sums_of_columns(const Order& order, const at::Tensor& x, const Communic
     const int64_t begin = std::exchange(row, row + blocks[static_cast<size_t>(first + i)].size());
     add_column_sums(here[i], x, std::array{Range{begin, row}});
   }
-  return [blocks, sums = joined(here, group, of_ranks)](const at::Tensor& sum, std::span<const Range> leaves) {
+  return [blocks, sums = join_blocks(here, group, of_ranks)](const at::Tensor& sum, std::span<const Range> leaves) {
     for (size_t i = 0; i < blocks.size(); ++i)
       if (std::ranges::any_of(
               leaves, [&](const Range& leaf) { return blocks[i].begin >= leaf.begin && blocks[i].end <= leaf.end; }))
