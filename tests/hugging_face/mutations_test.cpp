@@ -65,7 +65,7 @@ TEST(Mutations, of_a_config_are_refused_or_describe_a_model) {
   const TemporaryFolder folder;
   for (const char* name : {"bert-words", "gpt2-bytes", "llama-llama3", "mistral", "qwen2-4"}) {
     copy_case(name, folder / name);
-    expect_refused_or_opened(folder / name, "config.json", 25 * test::scale());
+    expect_refused_or_opened(folder / name, "config.json", 12 * test::scale());
   }
 }
 

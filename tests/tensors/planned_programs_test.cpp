@@ -120,7 +120,7 @@ TEST(PlannedPrograms, tell_what_a_step_then_calls_and_nearly_how_much_memory_it_
   const test::TemporaryFolder folder;
   for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
     const std::string place = place_of(folder, world);
-    for (const uint64_t seed : programs::seeds(4)) {
+    for (const uint64_t seed : programs::seeds(2)) {
       const Silence silence;
       Configuration c = drawn(seed, world, place);
       const std::string what = "seed " + std::to_string(seed) + ": " + c.program + " " + text_of("loss", c) + " on " +
