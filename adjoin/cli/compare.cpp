@@ -4,6 +4,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
+#include "adjoin/base/utf8.hpp"
 #include "adjoin/cli/options.hpp"
 #include "adjoin/cli/output.hpp"
 
@@ -17,8 +18,8 @@ struct CompareOptions {
 
 std::string text_of(const train::DifferentTensor& tensor) {
   return (tensor.step > 0 ? "checkpoint of step " + std::to_string(tensor.step) + ": " : std::string()) + tensor.file +
-         " " + tensor.name + "[" + joined(tensor.index) + "] is " + tensor.first + " and " + tensor.second + "; " +
-         grouped(tensor.elements) + " of its " + counted(tensor.of_elements, "element") + " differ, and " +
+         " " + printable(tensor.name) + "[" + joined(tensor.index) + "] is " + tensor.first + " and " + tensor.second +
+         "; " + grouped(tensor.elements) + " of its " + counted(tensor.of_elements, "element") + " differ, and " +
          grouped(tensor.tensors) + " of " + counted(tensor.of_tensors, "tensor");
 }
 
@@ -26,7 +27,8 @@ void run_compare(const CompareOptions& options) {
   const train::Comparison found = train::compare(options.first, options.second);
   Report report{options.json};
   report.json = {{"equal", found.are_equal()}, {"steps", found.steps}, {"checkpoints", found.checkpoints},
-                 {"tensors", found.tensors},   {"number", nullptr},    {"tensor", nullptr}};
+                 {"tensors", found.tensors},   {"number", nullptr},    {"tensor", nullptr},
+                 {"alone", found.alone}};
   if (const auto& number = found.number) {
     const auto& [kind, key, step, one, other] = *number;
     report.json["number"] = {{"step", step}, {"kind", kind}, {"key", key}, {"first", one}, {"second", other}};
@@ -46,6 +48,9 @@ void run_compare(const CompareOptions& options) {
       if (count > 0) compared.push_back(counted(count, what));
     report.text << "equal: " << joined(compared) << '\n';
   }
+  if (found.alone > 0)
+    report.text << found.alone
+                << " of their lines, checkpoints and models are in one run alone, and were not compared\n";
   report.print();
   flush_output();
   if (!found.are_equal()) throw Error(options.first + " and " + options.second + " differ");
@@ -63,7 +68,7 @@ void add_compare(Program& program) {
       {text("first", options->first, "FIRST", "Output folder of a run, folder of a checkpoint, or safetensors file",
             /*is_required=*/true),
        text("second", options->second, "SECOND", "Another of the same kind", /*is_required=*/true),
-       json_row(options->json, "object: equal, steps, checkpoints, tensors, number, tensor")});
+       json_row(options->json, "object: equal, steps, checkpoints, tensors, number, tensor, alone")});
 }
 
 }  // namespace adjoin::cli

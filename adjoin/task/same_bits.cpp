@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <map>
 #include <string_view>
 #include <vector>
@@ -53,7 +54,8 @@ std::map<std::string, int64_t> numbers_in(const std::string& text) {
     const std::string_view digits = part.substr(std::min(part.size(), name.size() + 1));
     int64_t number = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    require(error == std::errc() && end == digits.data() + digits.size() && number >= 1,
+    if (error == std::errc::result_out_of_range) number = std::numeric_limits<int64_t>::max();
+    require((error == std::errc() || number > 1) && end == digits.data() + digits.size() && number >= 1,
             given + ": expected a whole number of at least 1 for " + name + ", as in " + name + "=2");
     require(numbers.emplace(name, number).second, given + ": gives " + name + " twice");
   }

@@ -133,26 +133,34 @@ std::optional<DifferentNumber> difference_in(const Json& one, const Json& other,
   return std::nullopt;
 }
 
-/// Compares what both runs have, in the order of steps, until a line and a checkpoint differ.
+/// Compares what both runs have, in the order of steps, until a line and a checkpoint or the models differ.
 Comparison compare_runs(const fs::path& first, const fs::path& second) {
   Comparison all;
-  const Lines others = metrics_of(second);
-  for (const auto& [place, line] : metrics_of(first)) {
+  const Lines lines = metrics_of(first), others = metrics_of(second);
+  int64_t in_both = 0;
+  for (const auto& [place, line] : lines) {
     const auto other = others.find(place);
     if (other == others.end()) continue;
+    ++in_both;
+    if (all.number) continue;
     all.steps += place.second == "step" ? 1 : 0;
     all.number = difference_in(line, other->second, place.first, place.second);
-    if (all.number) break;
   }
   std::map<int64_t, fs::path> beside;
   for (const CheckpointFolder& checkpoint : checkpoints_in(second)) beside.emplace(checkpoint.step, checkpoint.path);
   const std::vector<CheckpointFolder> newest_first = checkpoints_in(first);
   for (const CheckpointFolder& checkpoint : newest_first | std::views::reverse)
-    if (const auto other = beside.find(checkpoint.step); other != beside.end() && !all.tensor)
-      compare_checkpoints(checkpoint.path, other->second, checkpoint.step, all);
-  require(all.steps + all.checkpoints > 0, [&] {
+    if (const auto other = beside.find(checkpoint.step); other != beside.end()) {
+      ++in_both;
+      if (!all.tensor) compare_checkpoints(checkpoint.path, other->second, checkpoint.step, all);
+    }
+  require(in_both > 0, [&] {
     return first.string() + " and " + second.string() + " have no step in common, so there is nothing to compare";
   });
+  const bool has_model = fs::exists(first / kWeightsFile), has_other = fs::exists(second / kWeightsFile);
+  if (has_model && has_other && !all.tensor) compare_files({{first / kWeightsFile, second / kWeightsFile}}, 0, all);
+  all.alone = std::ssize(lines) + std::ssize(others) + std::ssize(newest_first) + std::ssize(beside) - 2 * in_both +
+              (has_model != has_other ? 1 : 0);
   return all;
 }
 

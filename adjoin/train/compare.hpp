@@ -28,6 +28,7 @@ struct DifferentTensor {
 /// What two runs, checkpoints or safetensors files have in common, and where they first differ.
 struct Comparison {
   int64_t steps = 0, checkpoints = 0, tensors = 0;  // that were compared: those that both have
+  int64_t alone = 0;  // lines of metrics.jsonl, checkpoints and models that one run has and the other lacks
   std::optional<DifferentNumber> number{};
   std::optional<DifferentTensor> tensor{};
 
@@ -35,7 +36,7 @@ struct Comparison {
 };
 
 /// Compares bit by bit: of two runs' folders the lines of metrics.jsonl (but for times and speed) and the checkpoints of steps that
-/// both have, until one differs; of two checkpoints' folders or two safetensors files the tensors.
+/// both have, until one differs, and their models; of two checkpoints' folders or two safetensors files the tensors.
 /// Cost:   reads both files of each checkpoint once, a tensor at a time
 /// Throws: InvalidArgument where they are of different kinds, have no step in common, or tensors that cannot be compared: of other
 ///         names, types or shapes; DamagedFile; IoError

@@ -75,6 +75,18 @@ TEST_F(Compare, names_the_first_element_that_differs) {
   EXPECT_TRUE(json.at("number").is_null());
 }
 
+TEST_F(Compare, looks_at_the_models_of_runs_and_says_what_one_of_them_has_alone) {
+  const std::string both = "compare " + shell_quoted(first()) + " " + shell_quoted(second());
+  EXPECT_THAT(run_well(both).out, Not(HasSubstr("alone")));
+  fs::remove_all(step(second(), 2));
+  EXPECT_THAT(run_well(both).out, AllOf(StartsWith("equal: 6 steps, 2 checkpoints, "),
+                                        HasSubstr("\n1 of their lines, checkpoints and models are in one run alone")));
+  change(second() / "model.safetensors");
+  const Outcome outcome = compare(first(), second());
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, StartsWith("model.safetensors positions.weight[31, 15] is "));
+}
+
 TEST_F(Compare, finds_one_hash_whatever_layout_has_saved_the_same_weights) {
   ASSERT_EQ(run("train --dp 1 --tp 1 --zero 0 --resume " + shell_quoted(first()) + into(folder_ / "other")).code, 0);
   EXPECT_EQ(hash_of(folder_ / "other"), hash_of(first()));

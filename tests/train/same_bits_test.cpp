@@ -278,6 +278,8 @@ TEST(SameBits, refuse_what_they_do_not_go_with) {
             "number of blocks");
   EXPECT_EQ(refusal_of("cp", "1", "tokens=3", /*is_decoder=*/true), "");
   EXPECT_EQ(refusal_of("seed", "1", "lanes=10"), "--same-bits lanes=10: expected at most 9, the samples of --batch");
+  EXPECT_EQ(refusal_of("seed", "1", "lanes=99999999999999999999"),
+            "--same-bits lanes=9223372036854775807: expected at most 9, the samples of --batch");
   EXPECT_EQ(refusal_of("seed", "1", "features=6"),
             "--same-bits features=6: expected at most 5, the heads of attention");
   EXPECT_EQ(refusal_of("seed", "1", "true"),
