@@ -41,13 +41,9 @@ void run_compare(const CompareOptions& options) {
                              {"elements", tensor->elements}, {"tensors", tensor->tensors}};
     report.text << text_of(*tensor) << '\n';
   }
-  if (found.are_equal()) {
-    std::vector<std::string> compared;
-    for (const auto& [count, what] :
-         {std::pair(found.steps, "step"), {found.checkpoints, "checkpoint"}, {found.tensors, "tensor"}})
-      if (count > 0) compared.push_back(counted(count, what));
-    report.text << "equal: " << joined(compared) << '\n';
-  }
+  if (found.are_equal())
+    report.text << "equal: " << counted(found.steps, "step") << ", " << counted(found.checkpoints, "checkpoint") << ", "
+                << counted(found.tensors, "tensor") << '\n';
   if (found.alone > 0)
     report.text << found.alone
                 << " of their lines, checkpoints and models are in one run alone, and were not compared\n";
