@@ -44,10 +44,6 @@ at::Tensor added_by_place(const at::Tensor& rows, const at::Tensor& places, int6
 struct LookedUp::Rows {
   at::Tensor ids, rows;
 
-  /// None, of a table like this.
-  static Rows none_of(const at::Tensor& table) {
-    return {at::empty({0}, at::kLong), at::empty({0, table.size(1)}, table.options())};
-  }
   Rows& add(const Rows& more) {
     if (!ids.defined()) return *this = more;
     if (!more.ids.defined()) return *this;
@@ -77,9 +73,8 @@ struct LookedUp::RowGradients {
   static Rows sum(Rows rows, const Rows& more) { return rows.add(more); }
   void add_lanes(const FixedOrder& order, const at::Tensor& of, const at::Tensor& looked_up) {
     if (!lanes) lanes.emplace(SumTree{order.numbers.all_lanes()}, sum);
-    const auto none = [] { return Rows(); };
     order.for_each_lane(of.size(0), [&](int64_t row, int64_t lane, std::span<const Range> ranges) {
-      lanes->of(row, lane, none).add_look_ups(of, looked_up, ranges);
+      lanes->of(row, lane, [] { return Rows(); }).add_look_ups(of, looked_up, ranges);
     });
   }
 };
@@ -269,7 +264,7 @@ at::Tensor LookedUp::sum_gradients(double scale, std::optional<at::ScalarType> w
   RowGradients mine = std::exchange(*gradients_, {});
   std::vector<Range> nodes;
   Rows all = lanes_ ? in_one_list(mine, nodes) : mine.all;
-  if (!all.ids.defined()) all = Rows::none_of(shard_);
+  if (!all.ids.defined()) all = {at::empty({0}, at::kLong), at::empty({0, shard_.size(1)}, shard_.options())};
   if (scale != 1) all.rows.mul_(scale);
   if (copies_.size() > 1) {
     all.rows = all.rows.to(sent);

@@ -75,22 +75,17 @@ std::optional<DifferentTensor> difference_in(const SafetensorsFile& first, const
                          .of_elements = one.numel()};
 }
 
-/// Throws: InvalidArgument for a tensor that one of two files lacks
-void check_names(const SafetensorsFile& one, const SafetensorsFile& other) {
-  for (const auto& [some, beside] : {std::pair(&one, &other), std::pair(&other, &one)})
-    for (const auto& [name, shape] : some->shapes())
-      require(beside->contains(name), [&] {
-        return one.path().string() + " and " + other.path().string() +
-               " are not comparable: " + beside->path().string() + " has no tensor '" + name + "'";
-      });
-}
-
 /// Compares all tensors of some pairs of files, of the checkpoint of a step or of none.
 void compare_files(const std::vector<std::pair<fs::path, fs::path>>& files, int64_t step, Comparison& all) {
   int64_t tensors = 0, different = 0;
   for (const auto& [first, second] : files) {
     const SafetensorsFile one(first), other(second);
-    check_names(one, other);
+    for (const auto& [some, beside] : {std::pair(&one, &other), std::pair(&other, &one)})
+      for (const auto& [name, shape] : some->shapes())
+        require(beside->contains(name), [&] {
+          return first.string() + " and " + second.string() + " are not comparable: " + beside->path().string() +
+                 " has no tensor '" + name + "'";
+        });
     for (const auto& [name, shape] : one.shapes()) {
       ++tensors;
       auto found = difference_in(one, other, name);

@@ -148,12 +148,10 @@ std::vector<Promise> promises() {
       return add_by_leaves({x[0].size(1)}, x[0].size(0),
                            [&](const at::Tensor& sum, auto leaves) { add_column_sums(sum, x[0], leaves); });
     });
-    const std::vector<std::pair<const char*, Operation>> activations{
-        {"gelu", [](const Tensors& x) { return activated(x[0], Curve::gelu); }},
-        {"gelu by tanh", [](const Tensors& x) { return activated(x[0], Curve::gelu_tanh); }},
-        {"silu", [](const Tensors& x) { return activated(x[0], Curve::silu); }},
-        {"tanh", [](const Tensors& x) { return x[0].tanh(); }}};
-    for (const auto& [name, compute] : activations) add(name, {"E", "E"}, "E", with_gradients(compute));
+    for (const auto& [name, curve] :
+         {std::pair("gelu", Curve::gelu), {"gelu by tanh", Curve::gelu_tanh}, {"silu", Curve::silu}})
+      add(name, {"E", "E"}, "E", with_gradients([curve](const Tensors& x) { return activated(x[0], curve); }));
+    add("tanh", {"E", "E"}, "E", with_gradients([](const Tensors& x) { return x[0].tanh(); }));
     add("softmax", {"Rc"}, "Rc", [](const Tensors& x) { return at::softmax(x[0], 1); });
     add("log of softmax", {"Rc", "Rc"}, "Rc",
         with_gradients([](const Tensors& x) { return at::log_softmax(x[0], 1); }));

@@ -120,19 +120,16 @@ TileInputs TileBatch::attend_backward(const TileInputs& x, const TileResults& y,
 }
 
 std::vector<TileBatch> batches_of(const std::vector<Tile>& tiles, const Rows& rows, int64_t blocks, bool together) {
-  std::vector<TileBatch> batches;
-  if (!together) {
-    for (const Tile& tile : tiles) batches.emplace_back(std::vector{tile}, together);
-    return batches;
-  }
-  std::map<std::vector<int64_t>, std::vector<Tile>>
-      alike;  // by the numbers of pieces and the padded sizes of all blocks
+  // By the numbers of pieces and the padded sizes of all blocks, or each by itself.
+  std::map<std::vector<int64_t>, std::vector<Tile>> alike;
   for (const Tile& tile : tiles) {
     std::vector<int64_t> key{tile.query_piece, tile.key_piece};
     const Split sizes = Split::balanced(rows.lengths()[static_cast<size_t>(tile.sample)], static_cast<int>(blocks), 0);
     for (const int64_t size : sizes.sizes()) key.push_back(padded_size(size));
+    if (!together) key = {std::ssize(alike)};
     alike[std::move(key)].push_back(tile);
   }
+  std::vector<TileBatch> batches;
   for (auto& [key, of_key] : alike) batches.emplace_back(std::move(of_key), together);
   return batches;
 }
