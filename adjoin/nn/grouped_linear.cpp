@@ -19,6 +19,10 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::tensor_list;
 
+void multiply(at::Tensor out, const at::Tensor& a, const at::Tensor& b) {
+  at::mm_out(out, a, b);
+}
+
 /// For each group: its rows of `of_y`, transposed, times those of x; the results are stacked.
 at::Tensor of_weights(const at::Tensor& of_y, const at::Tensor& x, const std::vector<int64_t>& rows_of) {
   const int64_t out = of_y.size(1);
@@ -39,7 +43,7 @@ struct GroupedProduct : torch::autograd::Function<GroupedProduct> {
                             const std::vector<int64_t>& rows_of) {
     ctx->save_for_backward({x, weight});
     ctx->saved_data["rows_of"] = rows_of;
-    return fixed::products_of_groups(x, fixed::by_group(as_in_product(weight), rows_of.size()).mT(), rows_of, at::mm);
+    return fixed::products_of_groups(x, fixed::by_group(as_in_product(weight), rows_of.size()).mT(), rows_of, multiply);
   }
 
   static tensor_list backward(AutogradContext* ctx, tensor_list gradients) {
@@ -51,7 +55,7 @@ struct GroupedProduct : torch::autograd::Function<GroupedProduct> {
     at::Tensor of_x, of_weight;
     if (ctx->needs_input_grad(0))
       of_x = fixed::products_of_groups(of_y, fixed::by_group(weight.to(of_y.scalar_type()), rows_of.size()), rows_of,
-                                       at::mm);
+                                       multiply);
     if (ctx->needs_input_grad(1))
       of_weight = parameter_gradient(weight, [of_y, x = x.detach(), rows_of, type = weight.scalar_type()] {
         return of_weights(of_y, x, rows_of).to(type);

@@ -60,6 +60,8 @@ struct SegmentNeeds {
   int64_t tally = 0;                      ///< how many numbers the task's tally has, for the last segment
 };
 
+inline const std::set<std::string> kNoNames;
+
 /// A segment to measure, and what it gets.
 struct SegmentTrial {
   const train::Configuration& configuration;
@@ -81,12 +83,12 @@ struct SegmentTrial {
   } place = {};
 
   struct {
-    bool splits = false;                ///< gradients of weights are computed later
-    bool follows = false;               ///< at once after forward, as in models::ModelImpl::run
-    std::set<std::string> summed = {};  ///< the parameters whose gradients are summed during backward
+    bool splits = false;                             ///< gradients of weights are computed later
+    bool follows = false;                            ///< at once after forward, as in models::ModelImpl::run
+    const std::set<std::string>& summed = kNoNames;  ///< the parameters whose gradients are summed during backward
     /// The parts whose gradients an earlier segment of the stage, which names them too, sums with its own; in an order those that
     /// the rank sums after the last backward.
-    std::set<std::string> summed_earlier = {};
+    const std::set<std::string>& summed_earlier = kNoNames;
   } backward = {};
 };
 

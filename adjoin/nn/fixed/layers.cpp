@@ -88,7 +88,10 @@ struct ProductOptions {
   at::Tensor multiply(const at::Tensor& a, const at::Tensor& factor, int64_t dim, In in) const {
     const auto of = [&](const at::Tensor& left, const at::Tensor& some) {
       const at::Tensor right = dim == -1 ? some.mT() : some;
-      return groups ? products_of_groups(left, right, groups->of_group, product) : product(left, right);
+      if (!groups) return product(left, right);
+      return products_of_groups(
+          left, right, groups->of_group,
+          [](at::Tensor out, const at::Tensor& x, const at::Tensor& y) { out.copy_(product(x, y)); });
     };
     if (cut.in != in) return of(a, factor);
     return sum_over_parts(*cut.parts, cut.group, rows, {a.size(0), factor.size(-3 - dim)}, a.options(),
@@ -304,12 +307,12 @@ at::Tensor by_group(const at::Tensor& weight, size_t groups) {
 }
 
 at::Tensor products_of_groups(const at::Tensor& a, const at::Tensor& b, const std::vector<int64_t>& rows_of,
-                              at::Tensor (*product)(const at::Tensor&, const at::Tensor&)) {
+                              void (*into)(at::Tensor out, const at::Tensor& a, const at::Tensor& b)) {
   at::Tensor y = at::empty({a.size(0), b.size(2)}, a.options());
   int64_t first = 0;
   for (size_t group = 0; group < rows_of.size(); first += rows_of[group++])
     if (const int64_t rows = rows_of[group]; rows > 0)
-      y.narrow(0, first, rows).copy_(product(a.narrow(0, first, rows), b[static_cast<int64_t>(group)]));
+      into(y.narrow(0, first, rows), a.narrow(0, first, rows), b[static_cast<int64_t>(group)]);
   return y;
 }
 

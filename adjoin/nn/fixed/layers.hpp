@@ -52,9 +52,9 @@ struct GroupedRows {
 
 /// [groups * out, in] -> [groups, out, in]
 at::Tensor by_group(const at::Tensor& weight, size_t groups);
-/// Each group's rows of a [rows, n] times its matrix of b [groups, n, m], by `product`.
+/// Each group's rows of a [rows, n] times its matrix of b [groups, n, m], which `into` writes to its rows of the result.
 at::Tensor products_of_groups(const at::Tensor& a, const at::Tensor& b, const std::vector<int64_t>& rows_of,
-                              at::Tensor (*product)(const at::Tensor&, const at::Tensor&));
+                              void (*into)(at::Tensor out, const at::Tensor& a, const at::Tensor& b));
 /// [*, features] -> [rows, features]
 at::Tensor as_matrix(const at::Tensor& x);
 
