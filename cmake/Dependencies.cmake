@@ -9,7 +9,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(ZLIB REQUIRED)
 
 if(ADJOIN_LAYERS)
-  find_package(LibTorch 2.13 REQUIRED)
+  find_package(LibTorch 2.11 REQUIRED)
   find_package(tomlplusplus REQUIRED)
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)

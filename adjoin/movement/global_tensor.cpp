@@ -13,6 +13,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/global_move.hpp"
+#include "adjoin/movement/graph_node.hpp"
 
 namespace adjoin {
 namespace {
@@ -51,7 +52,7 @@ struct ToPiece final : torch::autograd::Node {
 
 void link(const at::Tensor& global, const at::Tensor& local) {
   GlobalPiece& piece = piece_of(global);
-  auto node = c10::make_intrusive<FromPiece>(piece.layout, piece.home);
+  auto node = make_node<FromPiece>(piece.layout, piece.home);
   node->add_next_edge(torch::autograd::impl::gradient_edge(local));
   const uint32_t input = node->add_input_metadata(global);
   piece.node = node.get();
@@ -277,7 +278,7 @@ at::Tensor read_piece(const at::Tensor& global, const Layout& read) {
   });
   const bool is_watched = !meta->hooks_.empty() || meta->cpp_hooks_list_ != nullptr || meta->retains_grad_;
   if (!is_leaf && meta->grad_fn_.get() == piece.node && !is_watched) return piece.local;
-  auto node = c10::make_intrusive<ToPiece>(read, piece.home, piece.local);
+  auto node = make_node<ToPiece>(read, piece.home, piece.local);
   node->add_next_edge(torch::autograd::impl::gradient_edge(global));
   at::Tensor alias;
   {

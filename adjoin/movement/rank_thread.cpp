@@ -6,6 +6,7 @@
 #include <memory>
 #include <string_view>
 #include <thread>
+#include <type_traits>
 
 #include "adjoin/comm/stand_in.hpp"
 
@@ -13,7 +14,16 @@ namespace adjoin {
 namespace {
 
 constexpr std::string_view kName = "the thread that waits for a backward";
-const c10::DebugInfoKind kWaitingThread(&kName);
+
+template <class Kind>
+Kind named(const std::string_view& name) {
+  if constexpr (std::is_enum_v<Kind>)  // in LibTorch 2.11, which has none of this number
+    return static_cast<Kind>(127);
+  else
+    return Kind(&name);
+}
+
+const auto kWaitingThread = named<c10::DebugInfoKind>(kName);
 
 /// LibTorch passes it on to each thread that continues a backward.
 struct WaitingThread : c10::DebugInfoBase {

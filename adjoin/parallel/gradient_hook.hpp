@@ -1,13 +1,13 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <torch/csrc/autograd/function.h>
 
 #include <cstdint>
 #include <functional>
 #include <vector>
 
 #include "adjoin/base/not_copied.hpp"
+#include "adjoin/movement/graph_node.hpp"
 
 namespace adjoin::parallel {
 
@@ -28,7 +28,7 @@ class GradientHook : NotCopied {
  private:
   at::Tensor parameter_;
   std::vector<int64_t> sizes_;
-  c10::intrusive_ptr<torch::autograd::Node> accumulates_;
+  NodePointer accumulates_;
   uintptr_t key_;
 };
 

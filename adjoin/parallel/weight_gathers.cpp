@@ -21,12 +21,22 @@ namespace {
 
 constexpr int64_t kMostWhole = 2;
 
+/// What to say when memory that is not there is read; null where it is. LibTorch 2.11 cannot take it back: there such a read ends
+/// the process.
+template <class Storage>
+void say_when_read(Storage& storage, std::optional<std::string> message) {
+  if constexpr (requires { storage.clear_data_ptr_access_error_msg_(); }) {
+    storage.clear_data_ptr_access_error_msg_();
+    if (message) storage.release_data_and_set_meta_custom_data_ptr_error_msg_(std::move(message));
+  }
+}
+
 }  // namespace
 
 void give_memory(const at::Tensor& whole) {
   if (whole.is_meta()) return;
   c10::StorageImpl* storage = whole.storage().unsafeGetStorageImpl();
-  storage->clear_data_ptr_access_error_msg_();
+  say_when_read(*storage, std::nullopt);
   const c10::DeviceGuard guard(storage->device());
   storage->set_data_ptr(storage->allocator()->allocate(whole.nbytes()));
 }
@@ -34,14 +44,13 @@ void give_memory(const at::Tensor& whole) {
 void take_memory(const at::Tensor& whole, const std::string& advice) {
   if (whole.is_meta()) return;
   c10::StorageImpl* storage = whole.storage().unsafeGetStorageImpl();
-  storage->clear_data_ptr_access_error_msg_();
+  say_when_read(*storage, std::nullopt);
   at::DataPtr memory = storage->set_data_ptr(at::DataPtr(nullptr, storage->device()));
   if (!storage->resizable()) {  // an array of numpy reads it, for as long as it likes
     new at::DataPtr(std::move(memory));
     storage->set_resizable(true);
   }
-  storage->release_data_and_set_meta_custom_data_ptr_error_msg_(
-      "this weight is sharded over the ranks and has values only while " + advice);
+  say_when_read(*storage, "this weight is sharded over the ranks and has values only while " + advice);
   storage->set_nbytes(whole.nbytes());  // views of it check whether they fit
 }
 

@@ -198,7 +198,7 @@ class ModuleMaker {
         case 5:
           return x.var({dim}, false, true) * 0.3 + other;
         default:
-          return x * other.mean({0, 1}) + x.sum({1, 2}, true) * 0.05;
+          return x * other.mean({1, 0}) + x.sum({1, 2}, true) * 0.05;
       }
     };
   }

@@ -86,6 +86,8 @@ at::Tensor for_elements(const at::Tensor& of_planes) {
   return of_planes.unsqueeze(1);
 }
 
+constexpr std::array<int64_t, 2> kOfPlane{0, 2};  // the dims of its elements
+
 at::Tensor two_for_each(int64_t planes) {
   return at::zeros({2, planes}, at::kDouble);
 }
@@ -96,8 +98,8 @@ at::Tensor moments_of_planes(const at::Tensor& x) {
   const int64_t planes = x.size(1);
   if (!x.is_cpu()) {
     if (x.numel() == 0) return two_for_each(planes).to(x.device());
-    const at::Tensor precise = x.to(at::kDouble), mean = precise.mean({0, 2});
-    return at::stack({mean, (precise - for_elements(mean)).square().mean({0, 2})});
+    const at::Tensor precise = x.to(at::kDouble), mean = precise.mean(kOfPlane);
+    return at::stack({mean, (precise - for_elements(mean)).square().mean(kOfPlane)});
   }
   std::vector<Moments> each(static_cast<size_t>(x.size(0) * planes));
   for_each_plane(x, [&](auto type, int64_t at, int64_t, int64_t begin) {
@@ -143,7 +145,7 @@ at::Tensor gradient_sums(const at::Tensor& x, const at::Tensor& dy, const at::Te
   const int64_t planes = x.size(1);
   if (!x.is_cpu()) {
     const at::Tensor of = dy.to(at::kDouble);
-    return at::stack({of.sum({0, 2}), (of * (x.to(at::kDouble) - for_elements(mean))).sum({0, 2})});
+    return at::stack({of.sum(kOfPlane), (of * (x.to(at::kDouble) - for_elements(mean))).sum(kOfPlane)});
   }
   std::vector<std::array<double, 2>> each(static_cast<size_t>(x.size(0) * planes));
   const auto* const means = mean.const_data_ptr<double>();

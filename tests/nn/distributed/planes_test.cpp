@@ -17,7 +17,7 @@ TEST(Planes, have_the_moments_of_one_pass_where_the_mean_is_large) {
     for (int seed = 0; seed < 50; ++seed) {
       const at::Tensor x = (numbers_of({2, 3, elements}, seed) + 1e4).to(at::kFloat);
       const at::Tensor moments = moments_of_planes(x);
-      const auto [variance, mean] = at::var_mean(x.to(at::kDouble), /*dim=*/{0, 2}, /*correction=*/0);
+      const auto [variance, mean] = at::var_mean(x.to(at::kDouble), /*dim=*/{2, 0}, /*correction=*/0);
       EXPECT_TRUE(at::allclose(moments[0], mean, /*rtol=*/1e-7)) << elements;
       EXPECT_TRUE(at::allclose(moments[1], variance, /*rtol=*/1e-5, /*atol=*/1e-12)) << elements;
     }
@@ -35,7 +35,7 @@ TEST(Planes, merge_the_moments_of_parts_of_any_sizes) {
 
 TEST(Planes, sum_gradients_and_their_products_with_the_distance_from_the_mean) {
   const at::Tensor x = numbers_of({4, 3, 1030}, 1), dy = numbers_of({4, 3, 1030}, 2), mean = numbers_of({3}, 3);
-  const at::Tensor expected = at::stack({dy.sum({0, 2}), (dy * (x - mean.view({1, 3, 1}))).sum({0, 2})});
+  const at::Tensor expected = at::stack({dy.sum({2, 0}), (dy * (x - mean.view({1, 3, 1}))).sum({2, 0})});
   EXPECT_TRUE(at::allclose(gradient_sums(x, dy, mean), expected, /*rtol=*/1e-12, /*atol=*/1e-10));
 }
 

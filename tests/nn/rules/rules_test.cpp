@@ -198,7 +198,7 @@ TEST(Rules, of_reductions) {
          return x[0].sum({1, 2}) * 2;
        },
        {{3, 4, 5}}},
-      {"mean", [](const Tensors& x) { return x[0].mean() * x[0].mean({0}, true); }, {{4, 6}}},
+      {"mean", [](const Tensors& x) { return x[0].mean() * x[0].mean(at::IntArrayRef{0}, true); }, {{4, 6}}},
       {"amax", [](const Tensors& x) { return x[0].amax({1}) + x[0].logsumexp({1}); }, {{4, 6}}},
       {"var", [](const Tensors& x) { return x[0].var({1}, false); }, {{4, 6}}},
       {"norm", [](const Tensors& x) { return x[0].norm() + at::linalg_vector_norm(x[0], 1); }, {{4, 6}}},
