@@ -5,6 +5,7 @@
 #include <c10/util/Exception.h>
 
 #include <cstdlib>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -59,10 +60,10 @@ void check_device(std::string_view word) {
   checked(word);
 }
 
-at::Device device_of(std::string_view word, const Communicator& world) {
+at::Device device_of(std::string_view word, const Communicator& world, bool fast) {
   const at::Device device = checked(word);
   if (device.type() == at::kCPU) return at::kCPU;
-  use_exact_kernels();
+  use_exact_kernels(!fast);
   const int place = started_by_mpi() ? mpi_job_place_here() : world.rank();
   const at::Device mine =
       device.has_index() ? device
@@ -71,20 +72,22 @@ at::Device device_of(std::string_view word, const Communicator& world) {
   return mine;
 }
 
-void use_exact_kernels() {
-  static const bool is_done = [] {
-    ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
-    at::Context& context = at::globalContext();
-    context.setAllowTF32CuDNN(false);
-    context.setAllowFP16ReductionCuBLAS(false, /*allow_splitk=*/false);
-    context.setAllowBF16ReductionCuBLAS(false, /*allow_splitk=*/false);
-    context.setBenchmarkCuDNN(false);
-    context.setDeterministicCuDNN(true);
-    context.setDeterministicAlgorithms(true, /*warn_only=*/true);
-    context.setDeterministicFillUninitializedMemory(false);
-    return true;
-  }();
-  (void)is_done;
+void use_exact_kernels(bool exact) {
+  static std::mutex mutex;
+  static std::optional<bool> are_exact;
+  const std::scoped_lock lock(mutex);  // ranks on threads set it together
+  if (are_exact == exact) return;
+  are_exact = exact;
+  if (exact) ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  at::Context& context = at::globalContext();
+  context.setAllowTF32CuDNN(!exact);
+  context.setAllowTF32CuBLAS(!exact);
+  context.setAllowFP16ReductionCuBLAS(!exact, /*allow_splitk=*/!exact);
+  context.setAllowBF16ReductionCuBLAS(!exact, /*allow_splitk=*/!exact);
+  context.setBenchmarkCuDNN(!exact);
+  context.setDeterministicCuDNN(exact);
+  context.setDeterministicAlgorithms(exact, /*warn_only=*/true);
+  context.setDeterministicFillUninitializedMemory(false);
 }
 
 }  // namespace adjoin

@@ -126,6 +126,7 @@ constexpr Field kFields[] = {
     {"Layout", "recompute", at<&C::recompute>(), "What is not kept for backward but computed again there: the scores of attention, which only --cp-method gathered keeps, or everything within a block", "none|attention|segment"},
     {"Layout", "backend", at<&C::backend>(), "What the ranks are; auto: MPI processes under mpirun or srun, else threads", "auto|threads|mpi"},
     {"Layout", "device", at<&C::device>(), "Where ranks compute: cpu; cuda: each rank on the GPU of its place on its host, by turns where there are fewer; or one GPU for all, as cuda:1", ""},
+    {"Layout", "fast", at<&C::fast>(), "Let a GPU compute more quickly and less exactly: TF32, sums in 16 bits and in any order, flash attention; two runs then differ in their last digits", ""},
     {"Layout", "threads_per_rank", at<&C::threads_per_rank>(), "CPU threads that compute for one rank; 0: the machine's cores divided by the ranks on it", "", 0, 4096},
     {"Layout", "deterministic", at<&C::deterministic>(), "Sum over ranks in rank order also under MPI, so that threads and MPI give the same bits", ""},
     {"Layout", "host_memory", at<&C::host_memory>(), "Whether MPI processes of one host access each other's memory, which makes them as quick as threads; auto: where they can, unless ADJOIN_HOST_MEMORY says otherwise; on: refuse the run where they cannot", "auto|on|off"},

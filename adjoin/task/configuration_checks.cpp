@@ -184,6 +184,7 @@ void validate(const Configuration& c) {
     require(value >= 0 || value == -1,
             [&] { return option_of(name) + " is " + shown(value) + ", expected -1, or 0 to 1"; });
   }
+  check_meaning({"fast"}, c.device != "cpu", "--device cuda", "device", c);
   check_meaning({"momentum"}, c.optimizer == OptimizerRule::sgd, "--optimizer sgd", "optimizer", c);
   require(c.patience == 0 || c.validation > 0,
           "--patience needs --validation, a part of the training samples to judge by");

@@ -42,6 +42,7 @@ struct RankOptions : GridSizes {
   std::string device = "cpu";                      ///< where ranks compute, as device_of() takes it
   int64_t threads_per_rank = 0;                    ///< 0: this machine's cores divided by the ranks on it
   HostMemory host_memory = HostMemory::automatic;  ///< automatic: as ADJOIN_HOST_MEMORY says
+  bool fast = false;                               ///< whether a GPU's kernels need not be exact (use_exact_kernels)
 
   bool operator==(const RankOptions&) const = default;
 };

@@ -54,7 +54,8 @@ std::vector<models::Segment> segments_of(const Configuration& configuration, con
 }
 
 at::TensorOptions tensor_options(const Configuration& configuration, const Communicator& world) {
-  return at::device(device_of(configuration.device, world)).dtype(weight_type(configuration.precision));
+  return at::device(device_of(configuration.device, world, configuration.fast))
+      .dtype(weight_type(configuration.precision));
 }
 
 Trainer::Trainer(const Configuration& configuration, const Task& task, const Communicator& world)

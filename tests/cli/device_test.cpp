@@ -63,7 +63,7 @@ TEST(OnDevice, a_decoder_with_experts_trains_as_on_the_cpu) {
 
 TEST(OnDevice, sixteen_bits_train_about_as_on_the_cpu) {
   for (const std::string precision : {"bf16", "fp16"})
-    expect_as_on_cpu(kSmallRun + "--steps 3 --precision " + precision, {"--dp 2"}, 1e-2);
+    expect_as_on_cpu(kSmallRun + "--steps 3 --precision " + precision, {"--dp 2", "--fast"}, 1e-2);
 }
 
 TEST(OnDevice, a_checkpoint_goes_on_from_any_device_to_any_other) {
@@ -112,6 +112,7 @@ TEST(Device, that_is_not_here_is_refused_in_one_line) {
   const std::string evaluate = "evaluate --model " + shell_quoted(folder / "run") + " --device ";
   expect_refused(run(train + "cuda"), "--device cuda: is not on this machine; LibTorch finds no device");
   expect_refused(run(train + "cuda:9"), "--device cuda:9: is not on this machine");
+  expect_refused(run(train + "cpu --fast"), "--fast is for --device cuda, and --device is cpu");
   expect_refused(run(train + "gpu"), "--device gpu: expected cpu, cuda or cuda with a number, as cuda:1");
   expect_refused(run(train + "privateuseone:2", kWithDevice),
                  "--device privateuseone:2: is not on this machine; LibTorch finds privateuseone (2)");

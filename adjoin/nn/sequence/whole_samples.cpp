@@ -5,6 +5,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -21,6 +22,8 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/saved_value.hpp"
+#include "adjoin/nn/sequence/composed_tile.hpp"
+#include "adjoin/nn/sequence/flash.hpp"
 #include "adjoin/nn/sequence/methods.hpp"
 #include "adjoin/nn/sequence/tile.hpp"
 
@@ -33,8 +36,8 @@ using torch::autograd::tensor_list;
 /// Samples of about equal length, which go through the kernel together, padded to the longest, or to a multiple of `unit`.
 class Batch {
  public:
-  /// For queries of `type`.
-  Batch(const Rows& rows, std::span<const int64_t> samples, bool causal, at::ScalarType type, int64_t unit)
+  /// For queries of this type and device.
+  Batch(const Rows& rows, std::span<const int64_t> samples, bool causal, at::TensorOptions queries, int64_t unit)
       : samples_(std::ssize(samples)), unit_(unit) {
     std::vector<int64_t> begins, lengths;
     for (const int64_t sample : samples) {
@@ -45,19 +48,23 @@ class Batch {
     first_ = begins.front();
     const bool equal = std::all_of(lengths.begin(), lengths.end(), [&](int64_t length) { return length == longest_; });
     is_block_ = equal && begins.back() - first_ == (samples_ - 1) * longest_;
+    constexpr double kHidden = -std::numeric_limits<double>::infinity();
+    // A causal mask hides keys later than any query's, so padding too. Only the CPU's kernel has its own.
+    if (causal && !queries.device().is_cpu()) mask_ = at::full({longest_, longest_}, kHidden, queries).triu(1);
     if (is_block_) return;
     const at::Tensor column = at::arange(longest_).unsqueeze(0), length = at::tensor(lengths, at::kLong).unsqueeze(1);
     const at::Tensor is_token = column < length;
-    rows_ =
+    const at::Tensor rows_here =
         (at::tensor(begins, at::kLong).unsqueeze(1) + column).masked_fill(is_token.logical_not(), first_).view({-1});
-    tokens_ = is_token.view({-1}).nonzero().view({-1});
-    rows_of_tokens_ = rows_.index_select(0, tokens_);
+    const at::Tensor tokens_here = is_token.view({-1}).nonzero().view({-1});
+    rows_ = rows_here.to(queries.device());
+    tokens_ = tokens_here.to(queries.device());
+    rows_of_tokens_ = rows_here.index_select(0, tokens_here).to(queries.device());
     if (equal) return;
-    padding_ = is_token.logical_not();
-    // A causal mask hides keys later than any query's.
+    padding_ = is_token.logical_not().to(queries.device());
     if (!causal)
-      mask_ = at::zeros({samples_, 1, 1, longest_}, type)
-                  .masked_fill_(padding_.view({samples_, 1, 1, longest_}), -std::numeric_limits<double>::infinity());
+      mask_ = at::zeros({samples_, 1, 1, longest_}, queries)
+                  .masked_fill_(padding_.view({samples_, 1, 1, longest_}), kHidden);
   }
 
   /// [rows, heads, *] -> [samples, heads, longest, *], in the kernel's type; the padding is finite. In a fixed order each head's
@@ -101,7 +108,7 @@ class Batch {
 constexpr double kLeastLength = 0.8;
 constexpr int64_t kShort = 32;
 
-std::shared_ptr<const std::vector<Batch>> batches_of(const Rows& rows, bool causal, at::ScalarType type,
+std::shared_ptr<const std::vector<Batch>> batches_of(const Rows& rows, bool causal, at::TensorOptions queries,
                                                      bool is_fixed) {
   const int64_t unit = is_fixed ? kPaddedTo : 1;  // then the samples of a batch have one padded length
   const std::vector<int64_t>& lengths = rows.lengths();
@@ -118,7 +125,7 @@ std::shared_ptr<const std::vector<Batch>> batches_of(const Rows& rows, bool caus
       return is_fixed ? padded_size(length(s), unit) != of_longest : static_cast<double>(length(s)) < least;
     });
     std::sort(begin, end);
-    batches.emplace_back(rows, std::span(begin, end), causal, type, unit);
+    batches.emplace_back(rows, std::span(begin, end), causal, queries, unit);
     begin = end;
   }
   return std::make_shared<const std::vector<Batch>>(std::move(batches));
@@ -154,9 +161,12 @@ struct WholeSamples : torch::autograd::Function<WholeSamples> {
     at::Tensor out = unset(q, v.size(2), *batches);
     tensor_list saved{q, k, v, at::Tensor()};
     for (const Batch& batch : *batches) {
-      const auto [y, log_sum] = at::_scaled_dot_product_flash_attention_for_cpu(
-          batch.pack(q), shared_by(each, batch.pack(k)), shared_by(each, batch.pack(v)), /*dropout_p=*/0.0, causal,
-          batch.mask(), scale);
+      const at::Tensor of_q = batch.pack(q), of_k = shared_by(each, batch.pack(k)),
+                       of_v = shared_by(each, batch.pack(v));
+      const auto [y, log_sum] =
+          q.is_cpu() ? at::_scaled_dot_product_flash_attention_for_cpu(of_q, of_k, of_v, /*dropout_p=*/0.0, causal,
+                                                                       batch.mask(), scale)
+                     : ComposedAttention{of_q, of_k, of_v, batch.mask().value_or(at::Tensor()), scale}.forward();
       batch.unpack(y, v.size(2), out, q.scalar_type());
       saved.push_back(log_sum);
     }
@@ -176,10 +186,15 @@ struct WholeSamples : torch::autograd::Function<WholeSamples> {
                of_v = unset(v, v.size(2), *batches);
     for (size_t i = 0; i < batches->size(); ++i) {
       const Batch& batch = (*batches)[i];
-      const auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-          batch.pack_with_zeros(gradients[0]), batch.pack(q), shared_by(each, batch.pack(k)),
-          shared_by(each, batch.pack(v)), batch.pack(out), saved[4 + i], /*dropout_p=*/0.0, causal, batch.mask(),
-          scale);
+      const at::Tensor of_out = batch.pack_with_zeros(gradients[0]), packed_q = batch.pack(q),
+                       packed_k = shared_by(each, batch.pack(k)), packed_v = shared_by(each, batch.pack(v));
+      const auto [dq, dk, dv] =
+          q.is_cpu()
+              ? at::_scaled_dot_product_flash_attention_for_cpu_backward(of_out, packed_q, packed_k, packed_v,
+                                                                         batch.pack(out), saved[4 + i],
+                                                                         /*dropout_p=*/0.0, causal, batch.mask(), scale)
+              : ComposedAttention{packed_q, packed_k, packed_v, batch.mask().value_or(at::Tensor()), scale}.backward(
+                    of_out, batch.pack(out), saved[4 + i]);
       batch.unpack(dq, q.size(2), of_q, q.scalar_type());
       batch.unpack(sum_of_sharing(each, dk, is_fixed), k.size(2), of_k, q.scalar_type());
       batch.unpack(sum_of_sharing(each, dv, is_fixed), v.size(2), of_v, q.scalar_type());
@@ -192,17 +207,18 @@ struct WholeSamples : torch::autograd::Function<WholeSamples> {
 
 at::Tensor attention_on_one_worker(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
                                    const AttentionOptions& options) {
-  bool serves =
-      q.is_cpu() && options.blocks <= 1 && !options.mask && !options.drops() && *options.scale > 0 && q.numel() > 0;
+  bool serves = options.blocks <= 1 && !options.mask && !options.drops() && *options.scale > 0 && q.numel() > 0;
   for (int64_t row = 0; const Run& run : rows.runs(0))  // else a sample is in pieces, or samples are in another order
     serves &= rows.offset(run.sample) + run.tokens.begin == std::exchange(row, row + run.tokens.size());
   const bool is_fixed = options.in_order();
-  // The kernel returns a number for a NaN query.
-  if (!serves || !std::isfinite((q.sum() + k.sum()).item<double>()))
+  // The CPU's kernel returns a number for a NaN query.
+  if (!serves || (q.is_cpu() && !std::isfinite((q.sum() + k.sum()).item<double>())))
     return ring_attention(q, k, v, rows, Communicator(), options);
-  const std::string key = std::string("batches of ") + c10::toString(partial_type(q)) +
+  if (flash_serves(q, options)) return flash_attention(q, k, v, rows, options);
+  const std::string key = "batches of " + std::string(c10::toString(partial_type(q))) + " on " + q.device().str() +
                           (options.causal ? ", causal" : "") + (is_fixed ? ", fixed" : "");
-  const auto batches = rows.once(key, [&] { return batches_of(rows, options.causal, partial_type(q), is_fixed); });
+  const at::TensorOptions queries = at::device(q.device()).dtype(partial_type(q));
+  const auto batches = rows.once(key, [&] { return batches_of(rows, options.causal, queries, is_fixed); });
   return WholeSamples::apply(q, k, v, Samples{batches, options.causal, *options.scale, is_fixed});
 }
 

@@ -23,6 +23,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <functional>
 #include <optional>
 #include <set>
@@ -123,6 +124,8 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   }
 };
 const bool is_registered = [] {
+  // Tests of another device (tests/support/tested_device.hpp): LibTorch would take this one for the machine's accelerator.
+  if (std::getenv("ADJOIN_TEST_DEVICE") != nullptr) return false;
   at::RegisterPrivateUse1HooksInterface(new Hooks);
   c10::register_privateuse1_backend("privateuseone");  // its own name: autograd asks whether it has one
   return true;

@@ -15,4 +15,7 @@ inline const c10::Device kSimulated{c10::DeviceType::PrivateUse1, 0};
 /// How often a rank has waited for the device since the program began: numbers and tensors that it has copied to the CPU.
 int64_t host_waits();
 
+/// How often its flash attention ran, forward or backward.
+int64_t flash_calls();
+
 }  // namespace adjoin::testing
