@@ -204,6 +204,10 @@ void use_own_stream(c10::Device device) {
   if (guard.getStream(device) == guard.getDefaultStream(device)) make_current(guard.getStreamFromGlobalPool(device));
 }
 
+void synchronize(c10::Device device) {
+  if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+}
+
 std::function<void()> carried_streams() {
   std::vector<c10::Stream> streams;
   for (const c10::Device device : devices_in_use()) streams.push_back(current_stream(device));

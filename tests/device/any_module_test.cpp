@@ -14,7 +14,7 @@
 #include "adjoin/parallel/distribute.hpp"
 #include "adjoin/parallel/optimizer.hpp"
 #include "adjoin/parallel/weights.hpp"
-#include "tests/support/simulated_device/simulated_device.hpp"
+#include "tests/support/tested_device.hpp"
 #include "tests/support/waves.hpp"
 #include "tests/support/worlds.hpp"
 
@@ -54,7 +54,7 @@ at::Tensor loss_of(const at::Tensor& scores, const at::Tensor& ids) {
 /// What `losses` says of the device and of the CPU.
 template <class Losses>
 void expect_as_on_cpu(const Losses& losses) {
-  const std::vector<double> expected = losses(at::kCPU), found = losses(kSimulated);
+  const std::vector<double> expected = losses(at::kCPU), found = losses(tested_device());
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-10 * std::abs(expected[i])) << i;
 }

@@ -9,7 +9,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "tests/support/failures.hpp"
-#include "tests/support/simulated_device/simulated_device.hpp"
+#include "tests/support/tested_device.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin {
@@ -18,14 +18,14 @@ namespace {
 using namespace adjoin::testing;
 
 at::Tensor on_device(const std::vector<double>& values, at::ScalarType type) {
-  return at::tensor(values, at::kDouble).to(type).to(kSimulated);
+  return at::tensor(values, at::kDouble).to(type).to(tested_device());
 }
 std::vector<double> values_of(const at::Tensor& x) {
   const at::Tensor values = x.cpu().to(at::kDouble).contiguous();
   return {values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel()};
 }
 at::Tensor empty(int64_t count, at::ScalarType type) {
-  return at::empty({count}, at::device(kSimulated).dtype(type));
+  return at::empty({count}, at::device(tested_device()).dtype(type));
 }
 
 /// Results that each rank knows from the ranks' numbers alone.
@@ -79,7 +79,7 @@ TEST(DeviceCalls, of_every_collective_and_element_type_have_their_results) {
 TEST(DeviceCalls, send_boxes_and_begun_messages) {
   for_each_world({2, 3, 4}, [](const Communicator& world) {
     const int size = world.size(), me = world.rank(), next = (me + 1) % size, previous = (me + size - 1) % size;
-    const at::Tensor x = (at::arange(12, at::kDouble).view({3, 4}) + 100 * me).to(kSimulated);
+    const at::Tensor x = (at::arange(12, at::kDouble).view({3, 4}) + 100 * me).to(tested_device());
     const at::Tensor y = at::zeros({4, 3}, x.options());
     const at::Tensor from = x.narrow(1, 1, 2), to = y.narrow(0, 0, 2).t();  // columns of x become rows of y
     Message send = send_of({from.data_ptr(), 6, ElementType::float64, buffer_device(from)}, next, 0);
@@ -145,7 +145,7 @@ TEST(DeviceCalls, have_the_bits_of_those_on_the_cpu) {
   for_each_world({2, 3, 4}, [](const Communicator& world) {
     for (const at::ScalarType type : {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble})
       for (const Reduction reduction : {Reduction::sum, Reduction::average, Reduction::product}) {
-        const at::Tensor x = at::randn({1001}).to(type).to(kSimulated), y = x.cpu();
+        const at::Tensor x = at::randn({1001}).to(type).to(tested_device()), y = x.cpu();
         world.deterministic().all_reduce(buffer(x), reduction);
         world.deterministic().all_reduce(buffer(y), reduction);
         EXPECT_TRUE(x.cpu().equal(y)) << type << ' ' << name(reduction);

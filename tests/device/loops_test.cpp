@@ -17,7 +17,7 @@
 #include "adjoin/nn/init.hpp"
 #include "adjoin/nn/positions.hpp"
 #include "tests/support/failures.hpp"
-#include "tests/support/simulated_device/simulated_device.hpp"
+#include "tests/support/tested_device.hpp"
 #include "tests/support/waves.hpp"
 #include "tests/support/worlds.hpp"
 
@@ -29,11 +29,11 @@ using namespace adjoin::testing;
 TEST(DeviceLoops, have_ways_by_operations_with_the_same_results) {
   const at::Tensor x = at::rand({2, 3, 5, 4}, at::kDouble);
   const auto expect_same = [&](const auto& map) {
-    at::Tensor here = x.clone().requires_grad_(), there = x.to(kSimulated).requires_grad_();
+    at::Tensor here = x.clone().requires_grad_(), there = x.to(tested_device()).requires_grad_();
     const at::Tensor y = map(here), z = map(there);
     EXPECT_TRUE(z.cpu().allclose(y, 1e-12, 1e-12));
     const at::Tensor dy = at::rand(y.sizes(), at::kDouble);
-    y.backward(dy), z.backward(dy.to(kSimulated));
+    y.backward(dy), z.backward(dy.to(tested_device()));
     EXPECT_TRUE(there.grad().cpu().allclose(here.grad(), 1e-12, 1e-12));
   };
   const std::vector<Taps> taps{{.index = {{0, 1, 1}}, .weight = {}},
@@ -45,9 +45,10 @@ TEST(DeviceLoops, have_ways_by_operations_with_the_same_results) {
   const at::Tensor chosen = at::tensor({2, 0, 1, 2, 0, 2}, at::kLong).view({3, 2}),
                    rows = at::rand({3, 2}, at::kDouble);
   const ExpertRows here(chosen, Split::balanced(3, 1, 0), Communicator()),
-      there(chosen.to(kSimulated), Split::balanced(3, 1, 0), Communicator(), kSimulated);
-  EXPECT_TRUE(
-      there.from_experts(there.to_experts(rows.to(kSimulated))).cpu().equal(here.from_experts(here.to_experts(rows))));
+      there(chosen.to(tested_device()), Split::balanced(3, 1, 0), Communicator(), tested_device());
+  EXPECT_TRUE(there.from_experts(there.to_experts(rows.to(tested_device())))
+                  .cpu()
+                  .equal(here.from_experts(here.to_experts(rows))));
 }
 
 std::unique_ptr<ChannelNormImpl> make_norm(bool per_sample, const LayerLayouts& placement, const Grid& grid) {
@@ -63,7 +64,7 @@ TEST(DeviceLoops, of_norms_have_ways_by_operations_with_the_same_results) {
     const Layout layout = Layout(grid.shape(), {3, 4, 6}).with_cut({Split::balanced(6, world.size(), 2), {"space"}});
     for (const bool per_sample : {false, true}) {
       std::vector<at::Tensor> results[2];
-      for (const c10::Device device : {c10::Device(at::kCPU), kSimulated}) {
+      for (const c10::Device device : {c10::Device(at::kCPU), tested_device()}) {
         const at::Tensor x = waves_of(layout.shape_on(world.rank())).to(device).requires_grad_();
         const LayerLayouts placement{.tensor = at::device(device).dtype(at::kDouble)};
         const std::unique_ptr<ChannelNormImpl> norm = make_norm(per_sample, placement, grid);
@@ -87,7 +88,7 @@ TEST(DeviceLoops, of_norms_have_ways_by_operations_with_the_same_results) {
 }
 
 TEST(DeviceLoops, of_dropout_positions_and_initial_values_serve_the_device) {
-  const at::Tensor x = at::rand({3, 2, 4}, at::kDouble), there = x.to(kSimulated);
+  const at::Tensor x = at::rand({3, 2, 4}, at::kDouble), there = x.to(tested_device());
   const auto words = [](int64_t r) { return MaskRow{philox_key(5, "x"), 0, static_cast<uint32_t>(r), 0, 0}; };
   EXPECT_TRUE(dropout_rows(there, 0.5, words).cpu().equal(dropout_rows(x, 0.5, words)));
   const at::Tensor wide = at::rand({3, 29}, at::kFloat);
@@ -95,8 +96,9 @@ TEST(DeviceLoops, of_dropout_positions_and_initial_values_serve_the_device) {
     return MaskRow{philox_key(static_cast<uint64_t>(r) << 40, "y"), 0xFFFFFFE3, static_cast<uint32_t>(-r), 7,
                    0xFFFFFFFF};
   };
-  EXPECT_TRUE(
-      dropout_rows(wide.to(kSimulated), 0.3, from_the_middle).cpu().equal(dropout_rows(wide, 0.3, from_the_middle)));
+  EXPECT_TRUE(dropout_rows(wide.to(tested_device()), 0.3, from_the_middle)
+                  .cpu()
+                  .equal(dropout_rows(wide, 0.3, from_the_middle)));
 
   const auto count = [](std::span<double> numbers, int64_t first) {
     for (double& number : numbers) number = static_cast<double>(first++);
@@ -106,7 +108,7 @@ TEST(DeviceLoops, of_dropout_positions_and_initial_values_serve_the_device) {
 
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
     const at::Tensor tokens = at::tensor({0, 1, 5}, at::kLong), pairs = x.to(type);
-    const at::Tensor turned = rotary(pairs.to(kSimulated), tokens, RotaryOptions{}).cpu(),
+    const at::Tensor turned = rotary(pairs.to(tested_device()), tokens, RotaryOptions{}).cpu(),
                      expected = rotary(pairs, tokens, RotaryOptions{});
     EXPECT_TRUE(turned.allclose(expected, 1e-2, 1e-2)) << type;
   }

@@ -16,7 +16,7 @@
 #include "adjoin/movement/tensor_buffer.hpp"
 #include "tests/support/delayed_stream.hpp"
 #include "tests/support/device_calls.hpp"
-#include "tests/support/simulated_device/simulated_device.hpp"
+#include "tests/support/tested_device.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin {
@@ -26,11 +26,11 @@ using namespace adjoin::testing;
 
 /// One of the two devices: all ranks on one, or by turns.
 at::Device device_for(const Communicator& world, bool on_two) {
-  return {at::kPrivateUse1, static_cast<c10::DeviceIndex>(on_two ? world.rank() % 2 : 0)};
+  return tested_device(on_two ? world.rank() % 2 : 0);
 }
 
 c10::StreamId current_stream_id() {
-  return c10::impl::VirtualGuardImpl(at::kPrivateUse1).getStream(kSimulated).id();
+  return c10::impl::VirtualGuardImpl(tested_device().type()).getStream(tested_device()).id();
 }
 
 TEST(DeviceStreams, carry_out_random_calls_as_the_host_does) {
@@ -38,13 +38,12 @@ TEST(DeviceStreams, carry_out_random_calls_as_the_host_does) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
     for (const bool on_two : {false, true})
       for (uint32_t seed = 0; seed < 2; ++seed) {
-        const auto allocate = [](int64_t bytes, Device device) {
-          const at::Tensor memory =
-              at::empty({bytes}, at::device(at::Device(at::kPrivateUse1, device.index)).dtype(at::kByte));
+        const auto on = at::device(device_for(world, on_two)).dtype(at::kByte);
+        const auto allocate = [&](int64_t bytes, Device) {
+          const at::Tensor memory = at::empty({bytes}, on);
           return std::shared_ptr<void>(memory.data_ptr(), [memory](void*) {});
         };
-        const Device device{Device::Kind::private_use, device_for(world, on_two).index()};
-        DeviceCalls(world, seed, device, allocate).run(20);
+        DeviceCalls(world, seed, buffer_device(at::empty({1}, on)), allocate).run(20);
       }
   });
 }
@@ -89,7 +88,7 @@ TEST(DeviceStreams, read_what_was_sent_before_its_memory_is_used_again) {
 TEST(DeviceStreams, of_ranks_follow_what_the_launching_thread_has_enqueued_and_go_before_what_follows) {
   const OftenLate late;
   for (int repeat = 0; repeat < 20; ++repeat) {
-    const at::Tensor x = at::ones({1}, at::device(kSimulated)), y = x * 2, z = x * 3;
+    const at::Tensor x = at::ones({1}, at::device(tested_device())), y = x * 2, z = x * 3;
     x.copy_(y);
     launch_threads(1, [&](const Communicator&) {
       y.copy_(z);

@@ -19,7 +19,7 @@
 #include "adjoin/parallel/optimizer.hpp"
 #include "adjoin/parallel/pipeline.hpp"
 #include "adjoin/pipeline/schedule.hpp"
-#include "tests/support/simulated_device/simulated_device.hpp"
+#include "tests/support/tested_device.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin {
@@ -161,8 +161,8 @@ void expect_as_on_cpu(const std::vector<Parallelism>& layouts, bool is_decoder) 
       SCOPED_TRACE(layout.name);
       const std::vector<double> on_cpu = trained(world, layout, is_decoder, at::kCPU).numbers;
       const int devices = number % 2 == 0 ? 1 : std::min(2, world.size());
-      const at::Device mine(at::kPrivateUse1, static_cast<c10::DeviceIndex>(world.rank() % devices));
-      const std::vector<double> on_device = trained(world, layout, is_decoder, mine).numbers;
+      const std::vector<double> on_device =
+          trained(world, layout, is_decoder, tested_device(world.rank() % devices)).numbers;
       for (size_t i = 0; i < on_cpu.size(); ++i) EXPECT_NEAR(on_device[i], on_cpu[i], 1e-9 * std::abs(on_cpu[i]));
     }
   });

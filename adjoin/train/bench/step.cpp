@@ -13,6 +13,7 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/lab/measure/timing.hpp"
+#include "adjoin/movement/device_runtime.hpp"
 #include "adjoin/movement/peak_memory.hpp"
 #include "adjoin/task/precision.hpp"
 #include "adjoin/texts/language_modelling.hpp"
@@ -63,7 +64,7 @@ class MatrixProducts {
     const Communicator& parts = batch_ranks(trainer.grid());
     const int64_t samples = data::part_of(c.batch, parts.rank(), parts.size()).count;
     const int64_t queries = length / c.cp, rows = samples * queries;  // queries: of each sample, on this rank
-    const at::TensorOptions type = product_type(c.precision);
+    const at::TensorOptions type = trainer.tensor().dtype(product_type(c.precision));
     const auto add = [&](const at::Tensor& weight, int64_t of_rows, int64_t parts_of_weight = 1) {
       const int64_t in = weight.size(1), out = weight.size(0) / parts_of_weight;
       Linear& linear = linear_[{of_rows, in, out}];
@@ -151,7 +152,11 @@ BenchStepResult bench_step(const BenchStepOptions& options) {
     trainer.initialize();
     trainer.optimizer();  // its moments exist in each step
     int64_t step = 0, tokens = 0;
-    const auto train = [&] { tokens += trainer.step(samples, step++, c.lr).tokens; };
+    const c10::Device device = trainer.tensor().device();
+    const auto train = [&] {
+      tokens += trainer.step(samples, step++, c.lr).tokens;
+      synchronize(device);
+    };
     memory.reset_peak();
     train();
     const std::vector<int64_t> peaks = memory.peak_bytes_of_all(world);
@@ -171,8 +176,12 @@ BenchStepResult bench_step(const BenchStepOptions& options) {
     const MatrixProducts products(
         c, trainer, std::llround(static_cast<double>(tokens) / static_cast<double>(options.steps * c.batch)));
     measure::let_threads_sleep(world);
-    products.run();
-    const double alone = measure::median_seconds(options.steps, world, [&] { products.run(); });
+    const auto multiply = [&] {
+      products.run();
+      synchronize(device);
+    };
+    multiply();
+    const double alone = measure::median_seconds(options.steps, world, multiply);
     if (!is_first_of_process(world)) return;
     result.step_seconds = seconds;
     result.samples_per_second = static_cast<double>(c.batch) / seconds;
