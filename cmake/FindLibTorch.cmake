@@ -56,10 +56,11 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
   if(NOT LibTorch_OPENMP)
     set(LibTorch_OPENMP)
   endif()
-  # Nothing refers to libtorch.so itself, which holds the other libraries together (on GPUs, those of CUDA).
+  # Nothing refers to libtorch.so itself, which holds the other libraries together (on GPUs, those of CUDA). The C++ library goes before
+  # it: LibTorch's wheels for GPUs export functions of another one (std::filesystem::remove_all), of which parts are missing.
   add_library(LibTorch::LibTorch INTERFACE IMPORTED)
   set_target_properties(LibTorch::LibTorch PROPERTIES
     INTERFACE_INCLUDE_DIRECTORIES "${LibTorch_INCLUDE_DIRS}"
     INTERFACE_COMPILE_DEFINITIONS "USE_DISTRIBUTED;USE_C10D_GLOO;USE_RPC;USE_TENSORPIPE"  # as LibTorch was compiled
-    INTERFACE_LINK_LIBRARIES "-Wl,--no-as-needed;LibTorch::torch;-Wl,--as-needed;LibTorch::torch_cpu;LibTorch::c10;${LibTorch_OPENMP}")
+    INTERFACE_LINK_LIBRARIES "-Wl,--no-as-needed;-lstdc++;LibTorch::torch;-Wl,--as-needed;LibTorch::torch_cpu;LibTorch::c10;${LibTorch_OPENMP}")
 endif()

@@ -52,8 +52,8 @@ struct AttentionOptions {
 /// Throws:  InvalidArgument on all ranks: for rows that do not fit the group or a dropout outside [0, 1); in checked mode also
 ///          for head sizes, heads, types, options, rows or requires_grad that differ between ranks (an all-gather of 8 bytes a
 ///          rank compares them).
-///          On one rank, whose error the other ranks report as their cause: for tensors that do not have the shapes above, one
-///          floating-point type and the CPU as device, or a mask's answer of another shape or type.
+///          On one rank, whose error the other ranks report as their cause: for tensors that do not have the shapes above and one
+///          floating-point type, or a mask's answer of another shape or type.
 /// Source:  Liu et al., "Ring attention", arXiv 2310.01889; Jacobs et al., "DeepSpeed Ulysses", arXiv 2309.14509
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
                      const Communicator& group, const AttentionOptions& options = {});
