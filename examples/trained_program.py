@@ -39,7 +39,12 @@ class Field(torch.nn.Module):
 
 
 def made(name):
+    """The network, in float64: in float32 rounding would decide what is learned."""
     torch.manual_seed(1)
+    return network(name).double()
+
+
+def network(name):
     t = transformers
     if name == "vit":
         sizes = dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128)
@@ -49,7 +54,7 @@ def made(name):
         sizes = dict(embedding_size=16, hidden_sizes=[16, 32], depths=[1, 1])
         return t.ResNetForImageClassification(t.ResNetConfig(**sizes, num_channels=1, layer_type="basic", num_labels=10))
     if name == "distilbert":
-        config = t.DistilBertConfig(vocab_size=30522, dim=128, n_layers=2, n_heads=4, hidden_dim=512, max_position_embeddings=TOKENS, dropout=0.0, attention_dropout=0.0)
+        config = t.DistilBertConfig(vocab_size=30522, dim=128, n_layers=2, n_heads=4, hidden_dim=512, max_position_embeddings=TOKENS, dropout=0.0, attention_dropout=0.0, seq_classif_dropout=0.0)
         return t.DistilBertForSequenceClassification(config)
     return Field()
 
@@ -58,7 +63,7 @@ def digits(source):
     def numbers(file, header):
         return torch.frombuffer(bytearray(gzip.open(source / file).read()[header:]), dtype=torch.uint8)
 
-    pictures = numbers("t10k-images-idx3-ubyte.gz", 16).view(-1, 1, 28, 28).float()
+    pictures = numbers("t10k-images-idx3-ubyte.gz", 16).view(-1, 1, 28, 28).double()
     return (pictures / 255 - 0.13) / 0.31, numbers("t10k-labels-idx1-ubyte.gz", 8).long()
 
 
@@ -74,7 +79,7 @@ def fields(count=2000, size=16, steps=20):
     for _ in range(steps):
         around = sum(torch.roll(u, shift, dim) for shift in (1, -1) for dim in (2, 3))
         u = u + 0.1 * (around - 4 * u) + 0.2 * (u - u**3)
-    return x, u
+    return x.double(), u.double()
 
 
 def write_data(name, source, folder):
@@ -141,7 +146,9 @@ def loop(name, folder, epochs, batch, lr):
         loss = torch.nn.functional.mse_loss(scores, target) if name == "field" else torch.nn.functional.cross_entropy(scores, target)
         optimizer.zero_grad()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters()])
+        if norm > 1:  # clip_grad_norm_ would divide by norm + 1e-6
+            torch._foreach_div_([p.grad for p in model.parameters()], norm)
         optimizer.step()
     print(f"{measured(name, model, folder)}, {time.time() - begun:.0f} s")
 

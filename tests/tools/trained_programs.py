@@ -1,8 +1,9 @@
 """Trains the networks of examples/trained_program.py by adjoin train on 1, 2 and 4 ranks, beside Python's own loop.
 
-usage: trained_programs.py ADJOIN     the program; ADJOIN_DATA_DIR is a folder with mnist, imdb and bert-base-uncased
+usage: trained_programs.py ADJOIN [NET…]     the program, and networks, by default all; ADJOIN_DATA_DIR is a folder with mnist, imdb and
+                                            bert-base-uncased
 
-A figure may differ by one point of a hundred from the loop's, and not at all after the weights went back to Python.
+On one rank a figure is that of the loop, on several ranks within one point of a hundred; after the weights went back to Python it is the same.
 """
 
 import os
@@ -34,17 +35,18 @@ def figure_in(text):
 
 def main():
     adjoin, failed = str(Path(sys.argv[1]).resolve()), False
-    for net, (source, options, own) in NETS.items():
+    for net in sys.argv[2:] or NETS:
+        source, options, own = NETS[net]
         with tempfile.TemporaryDirectory() as folder:
             python = [sys.executable, str(ROOT / "examples/trained_program.py")]
             printed_by([*python, "make", net, net, "--source", str(DATA / source)], folder)
             expected = figure_in(printed_by([*python, "loop", net, net, *options], folder))
-            train = [adjoin, "train", "--program", f"{net}/net.pt2", "--data", f"{net}/data", "--shuffle", "off", "--out", "run", "--overwrite", *options, *own]
-            for layout in (["--dp", "1"], ["--dp", "2"], ["--dp", "2", "--tp", "2"]):
+            train = [adjoin, "train", "--program", f"{net}/net.pt2", "--data", f"{net}/data", "--shuffle", "off", "--precision", "fp64", "--out", "run", "--overwrite", *options, *own]
+            for layout, tolerance in ((["--dp", "1"], 0.005), (["--dp", "2"], 1), (["--tp", "2"], 1), (["--dp", "2", "--tp", "2"], 1)):
                 found = figure_in(printed_by([*train, *layout], folder))
                 printed_by([adjoin, "export", "--model", "run", "--out", "back.safetensors"], folder)
                 back = figure_in(printed_by([*python, "back", net, net, "--weights", "back.safetensors"], folder))
-                is_right = abs(found - expected) <= 1 and abs(back - found) <= 0.05
+                is_right = abs(found - expected) <= tolerance and abs(back - found) <= 0.05
                 print(f"{net} {' '.join(layout)}: {found:.2f}, Python's loop {expected:.2f}, back in Python {back:.2f}{'' if is_right else ' WRONG'}", flush=True)
                 failed |= not is_right
     sys.exit(failed)
