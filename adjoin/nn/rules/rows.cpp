@@ -69,23 +69,9 @@ std::vector<Way> embedding(const Operation& operation) {
   return ways;
 }
 
-/// Attention of these pieces. Where autocast is on, in float32, as nn's own: LibTorch's fused kernel is slower with 16-bit numbers.
-std::vector<at::Tensor> attended(const c10::OperatorHandle& handle, Arguments arguments) {
-  Stack stack(arguments.begin(), arguments.end());
-  const std::optional<at::ScalarType> type = type_of_products(at::kCPU);
-  if (!type) {
-    handle.callBoxed(&stack);
-    return {stack[0].toTensor()};
-  }
-  for (size_t i = 0; i < 4; ++i)
-    if (stack[i].isTensor() && stack[i].toTensor().is_floating_point()) stack[i] = stack[i].toTensor().to(at::kFloat);
-  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-  handle.callBoxed(&stack);
-  return {stack[0].toTensor().to(*type)};
-}
-
-/// Attention with dropout, whose mask is over the scores: LibTorch's kernels draw it by a generator of this process.
-std::vector<at::Tensor> attention_with_dropout(Arguments arguments, const Layout& scores, GlobalGrid& home) {
+/// Attention whose probabilities go through `drop`.
+template <class Drop>
+std::vector<at::Tensor> composed_attention(Arguments arguments, const Drop& drop) {
   const at::Tensor q = arguments[0].toTensor();
   at::Tensor k = arguments[1].toTensor(), v = arguments[2].toTensor();
   if (q.dim() > 2 && k.size(-3) != q.size(-3) && k.size(-3) > 0) {
@@ -102,8 +88,31 @@ std::vector<at::Tensor> attention_with_dropout(Arguments arguments, const Layout
     const at::Tensor mask = arguments[3].toTensor();
     x = mask.scalar_type() == at::kBool ? x.masked_fill(mask.logical_not(), kNever) : x + mask;
   }
-  x = dropped(at::_safe_softmax(x, -1), scores, arguments[4].toDouble(), "aten::scaled_dot_product_attention", home);
-  return {at::matmul(x, v)};
+  return {at::matmul(drop(at::_safe_softmax(x, -1)), v)};
+}
+
+/// Attention of these pieces. Where autocast is on, in float32, as nn's own: LibTorch's fused kernel is slower with 16-bit numbers.
+std::vector<at::Tensor> attended(const c10::OperatorHandle& handle, Arguments arguments) {
+  if (arguments[0].toTensor().numel() == 0)  // LibTorch 2.11 divides by the number of its rows
+    return composed_attention(arguments, [](const at::Tensor& p) { return p; });
+  Stack stack(arguments.begin(), arguments.end());
+  const std::optional<at::ScalarType> type = type_of_products(at::kCPU);
+  if (!type) {
+    handle.callBoxed(&stack);
+    return {stack[0].toTensor()};
+  }
+  for (size_t i = 0; i < 4; ++i)
+    if (stack[i].isTensor() && stack[i].toTensor().is_floating_point()) stack[i] = stack[i].toTensor().to(at::kFloat);
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  handle.callBoxed(&stack);
+  return {stack[0].toTensor().to(*type)};
+}
+
+/// Attention with dropout, whose mask is over the scores: LibTorch's kernels draw it by a generator of this process.
+std::vector<at::Tensor> attention_with_dropout(Arguments arguments, const Layout& scores, GlobalGrid& home) {
+  return composed_attention(arguments, [&](const at::Tensor& p) {
+    return dropped(p, scores, arguments[4].toDouble(), "aten::scaled_dot_product_attention", home);
+  });
 }
 
 /// Attention in which samples and heads may be cut, and the queries' rows: then each worker has all keys and values.
