@@ -1,6 +1,7 @@
 #include "adjoin/parallel/distribute.hpp"
 
 #include <gmock/gmock.h>
+#include <torch/headeronly/version.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
@@ -170,11 +171,11 @@ TEST(Distribute, keeps_shards_only_where_others_have_copies) {
       std::vector<double> elements;
       for (size_t i = 0; i < shards.size(); ++i) {
         elements.push_back(static_cast<double>(shards[i].tensor.numel()));
-        if (adjoin::nn::ranks_of_copies(pieces[i]).size() > 1)
+        const bool is_cut = adjoin::nn::ranks_of_copies(pieces[i]).size() > 1;
+        EXPECT_NE(shards[i].tensor.is_same(pieces[i].tensor), is_cut);
+        if (is_cut && TORCH_VERSION_MINOR > 11)  // LibTorch 2.11 cannot say it
           EXPECT_THAT(thrown_by<std::exception>([&] { (void)pieces[i].tensor.data_ptr(); }),
                       HasSubstr("has values only while an operation of LibTorch reads it"));
-        else
-          EXPECT_TRUE(shards[i].tensor.is_same(pieces[i].tensor));
       }
       world.all_reduce(buffer(elements));
       for (size_t i = 0; i < shards.size(); ++i) EXPECT_EQ(elements[i], net->parameters()[i].numel()) << shards[i].name;
