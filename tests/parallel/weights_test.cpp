@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/headeronly/version.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/dropout.h>
@@ -332,7 +333,9 @@ TEST(Weights, refuse_what_does_not_work_on_shards) {
     const at::Tensor norm = module->parameters()[6];
     expect_message([&] { norm.mul_(2); }, "'5.weight' is sharded over the ranks, so aten::mul_ cannot change it");
     expect_message([&] { at::Tensor(norm).set_data(at::ones({7}, at::kDouble)); }, "so set_data cannot change it");
-    expect_message<c10::Error>([&] { norm.const_data_ptr(); }, "has values only while an operation of LibTorch reads");
+    if (TORCH_VERSION_MINOR > 11)  // LibTorch 2.11 cannot say it
+      expect_message<c10::Error>([&] { norm.const_data_ptr(); },
+                                 "has values only while an operation of LibTorch reads");
     weights.use(norm);
     EXPECT_EQ(norm.const_data_ptr<double>()[0], norm[0].item<double>());
     weights.while_whole([&] { norm.fill_(3); });
