@@ -67,8 +67,9 @@ struct Flash : torch::autograd::Function<Flash> {
 
 bool flash_serves(const at::Tensor& q, const AttentionOptions& options) {
   const int64_t size = q.size(2);
-  return !q.is_cpu() && (q.scalar_type() == at::kHalf || q.scalar_type() == at::kBFloat16) && size % 8 == 0 &&
-         size <= 256 && !options.mask && !options.drops() && !at::globalContext().deterministicAlgorithms();
+  return (q.is_cuda() || q.is_privateuseone()) && (q.scalar_type() == at::kHalf || q.scalar_type() == at::kBFloat16) &&
+         size % 8 == 0 && size <= 256 && !options.mask && !options.drops() &&
+         !at::globalContext().deterministicAlgorithms();
 }
 
 at::Tensor flash_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
