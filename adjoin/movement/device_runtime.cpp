@@ -48,6 +48,7 @@ std::vector<c10::Device> devices_in_use() {
   std::vector<c10::Device> devices;
   const std::optional<c10::DeviceType> type = at::getAccelerator();
   if (!type || (*type != at::kCUDA && *type != at::kPrivateUse1)) return devices;
+  if (*type == at::kCUDA && !at::hasCUDA()) return devices;  // torch.export makes up some where there are none
   const at::AcceleratorHooksInterface& hooks = at::globalContext().getAcceleratorHooksInterface(type);
   const c10::DeviceIndex count = c10::impl::VirtualGuardImpl(*type).deviceCount();
   for (c10::DeviceIndex index = 0; index < count; ++index)
