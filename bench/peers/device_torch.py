@@ -74,11 +74,9 @@ def main():
     p.add_argument("model", choices=SIZES)
     p.add_argument("--device", default="cuda")
     p.add_argument("--steps", type=int, default=10)
-    p.add_argument("--batch", type=int)
     a = p.parse_args()
     sizes = dict(SIZES[a.model])
-    batch, length = a.batch or sizes.pop("batch"), sizes["length"]
-    sizes.pop("batch", None)
+    batch, length = sizes.pop("batch"), sizes["length"]
     torch.manual_seed(0)
     model = Net(**sizes).to(a.device)
     decays = [[w for w in model.parameters() if (w.dim() > 1) == matrices] for matrices in (True, False)]

@@ -3,15 +3,20 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/matmul.h>
-#include <ATen/ops/zeros.h>
 
 #include <limits>
 
 namespace adjoin::nn {
 
+namespace {
+
+constexpr double kHidden = -std::numeric_limits<double>::infinity();
+
+}  // namespace
+
 at::Tensor ComposedAttention::scores() const {
   const at::Tensor scores = at::matmul(q, k.transpose(-1, -2)).mul_(scale);
-  return mask.defined() ? scores.add_(mask) : scores;
+  return hidden.defined() ? scores.masked_fill_(hidden, kHidden) : scores;
 }
 
 at::Tensor ComposedAttention::dropped(const at::Tensor& probabilities) const {
@@ -20,7 +25,7 @@ at::Tensor ComposedAttention::dropped(const at::Tensor& probabilities) const {
 
 std::tuple<at::Tensor, at::Tensor> ComposedAttention::forward() const {
   const at::Tensor all = scores(), log_sum = all.logsumexp(-1, /*keepdim=*/true);
-  const at::Tensor shift = log_sum.masked_fill(log_sum == -std::numeric_limits<double>::infinity(), 0);
+  const at::Tensor shift = log_sum.masked_fill(log_sum == kHidden, 0);
   return {at::matmul(dropped((all - shift).exp_()), v), log_sum.squeeze(-1)};
 }
 
@@ -57,9 +62,7 @@ at::Tensor of_keys(const at::Tensor& x) {
 ComposedAttention composed(const TileInputs& x, const Tile& tile, const AttentionOptions& options) {
   ComposedAttention a{of_queries(x.q, x.k.size(1)), of_keys(x.k), of_keys(x.v), {}, *options.scale};
   const at::Tensor hidden = hidden_in(tile, options);
-  if (hidden.defined())
-    a.mask = at::zeros(hidden.sizes(), a.q.options())
-                 .masked_fill_(hidden.to(a.q.device()), -std::numeric_limits<double>::infinity());
+  if (hidden.defined()) a.hidden = hidden.to(a.q.device());
   if (options.drops())
     a.drop = [&tile, &options](const at::Tensor& p) { return drop_in(tile, p.flatten(0, 1), options).view(p.sizes()); };
   return a;

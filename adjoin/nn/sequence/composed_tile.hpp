@@ -12,10 +12,10 @@ namespace adjoin::nn {
 // Attention of LibTorch's operations alone, on devices, whose fused kernels do not serve all types and options. Scores are a tensor. NaN
 // passes through.
 
-/// Queries [*, queries, size], and keys and values [*, keys, size], which are expanded where several heads share one. `mask` is added to
-/// the scores [*, queries, keys] where it is defined; `drop` is dropout of probabilities, which is its own adjoint, or null.
+/// Queries [*, queries, size], and keys and values [*, keys, size], which are expanded where several heads share one. `hidden`, of
+/// bool, hides scores [*, queries, keys] where it is defined; `drop` is dropout of probabilities, which is its own adjoint, or null.
 struct ComposedAttention {
-  at::Tensor q, k, v, mask;
+  at::Tensor q, k, v, hidden;
   double scale;
   std::function<at::Tensor(const at::Tensor& probabilities)> drop = {};
 

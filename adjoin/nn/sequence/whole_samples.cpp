@@ -5,7 +5,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -48,9 +48,9 @@ class Batch {
     first_ = begins.front();
     const bool equal = std::all_of(lengths.begin(), lengths.end(), [&](int64_t length) { return length == longest_; });
     is_block_ = equal && begins.back() - first_ == (samples_ - 1) * longest_;
-    constexpr double kHidden = -std::numeric_limits<double>::infinity();
-    // A causal mask hides keys later than any query's, so padding too. Only the CPU's kernel has its own.
-    if (causal && !queries.device().is_cpu()) mask_ = at::full({longest_, longest_}, kHidden, queries).triu(1);
+    const bool is_composed = !queries.device().is_cpu();
+    // A causal mask hides keys later than any query's, so padding too.
+    if (causal && is_composed) hidden_ = at::ones({longest_, longest_}, queries.dtype(at::kBool)).triu(1);
     if (is_block_) return;
     const at::Tensor column = at::arange(longest_).unsqueeze(0), length = at::tensor(lengths, at::kLong).unsqueeze(1);
     const at::Tensor is_token = column < length;
@@ -62,9 +62,12 @@ class Batch {
     rows_of_tokens_ = rows_here.index_select(0, tokens_here).to(queries.device());
     if (equal) return;
     padding_ = is_token.logical_not().to(queries.device());
-    if (!causal)
-      mask_ = at::zeros({samples_, 1, 1, longest_}, queries)
-                  .masked_fill_(padding_.view({samples_, 1, 1, longest_}), kHidden);
+    if (causal) return;
+    const at::Tensor hidden = padding_.view({samples_, 1, 1, longest_});
+    if (is_composed)
+      hidden_ = hidden;
+    else
+      mask_ = at::zeros(hidden.sizes(), queries).masked_fill_(hidden, -std::numeric_limits<double>::infinity());
   }
 
   /// [rows, heads, *] -> [samples, heads, longest, *], in the kernel's type; the padding is finite. In a fixed order each head's
@@ -92,14 +95,17 @@ class Batch {
       into.index_copy_(0, rows_of_tokens_,
                        (padding_.defined() ? x.index_select(0, tokens_) : x).to(into.scalar_type()));
   }
+  /// For the CPU's kernel, which hides later keys itself.
   const std::optional<at::Tensor>& mask() const { return mask_; }
+  /// For ComposedAttention, later keys too.
+  const at::Tensor& hidden() const { return hidden_; }
   /// Whether the batch has all `rows` rows, in their order.
   bool is_whole(int64_t rows) const { return is_block_ && samples_ * longest_ == rows; }
 
  private:
   int64_t samples_, unit_, longest_ = 0, first_ = 0;
   bool is_block_ = false;  // the samples are adjacent and equally long, so that nothing is copied
-  at::Tensor rows_, tokens_, rows_of_tokens_, padding_;
+  at::Tensor rows_, tokens_, rows_of_tokens_, padding_, hidden_;
   std::optional<at::Tensor> mask_;
 };
 
@@ -161,12 +167,13 @@ struct WholeSamples : torch::autograd::Function<WholeSamples> {
     at::Tensor out = unset(q, v.size(2), *batches);
     tensor_list saved{q, k, v, at::Tensor()};
     for (const Batch& batch : *batches) {
-      const at::Tensor of_q = batch.pack(q), of_k = shared_by(each, batch.pack(k)),
-                       of_v = shared_by(each, batch.pack(v));
       const auto [y, log_sum] =
-          q.is_cpu() ? at::_scaled_dot_product_flash_attention_for_cpu(of_q, of_k, of_v, /*dropout_p=*/0.0, causal,
-                                                                       batch.mask(), scale)
-                     : ComposedAttention{of_q, of_k, of_v, batch.mask().value_or(at::Tensor()), scale}.forward();
+          q.is_cpu() ? at::_scaled_dot_product_flash_attention_for_cpu(batch.pack(q), shared_by(each, batch.pack(k)),
+                                                                       shared_by(each, batch.pack(v)),
+                                                                       /*dropout_p=*/0.0, causal, batch.mask(), scale)
+                     : ComposedAttention{batch.pack(q), shared_by(each, batch.pack(k)), shared_by(each, batch.pack(v)),
+                                         batch.hidden(), scale}
+                           .forward();
       batch.unpack(y, v.size(2), out, q.scalar_type());
       saved.push_back(log_sum);
     }
@@ -186,15 +193,14 @@ struct WholeSamples : torch::autograd::Function<WholeSamples> {
                of_v = unset(v, v.size(2), *batches);
     for (size_t i = 0; i < batches->size(); ++i) {
       const Batch& batch = (*batches)[i];
-      const at::Tensor of_out = batch.pack_with_zeros(gradients[0]), packed_q = batch.pack(q),
-                       packed_k = shared_by(each, batch.pack(k)), packed_v = shared_by(each, batch.pack(v));
-      const auto [dq, dk, dv] =
-          q.is_cpu()
-              ? at::_scaled_dot_product_flash_attention_for_cpu_backward(of_out, packed_q, packed_k, packed_v,
-                                                                         batch.pack(out), saved[4 + i],
-                                                                         /*dropout_p=*/0.0, causal, batch.mask(), scale)
-              : ComposedAttention{packed_q, packed_k, packed_v, batch.mask().value_or(at::Tensor()), scale}.backward(
-                    of_out, batch.pack(out), saved[4 + i]);
+      const auto [dq, dk, dv] = q.is_cpu()
+                                    ? at::_scaled_dot_product_flash_attention_for_cpu_backward(
+                                          batch.pack_with_zeros(gradients[0]), batch.pack(q),
+                                          shared_by(each, batch.pack(k)), shared_by(each, batch.pack(v)),
+                                          batch.pack(out), saved[4 + i], /*dropout_p=*/0.0, causal, batch.mask(), scale)
+                                    : ComposedAttention{batch.pack(q), shared_by(each, batch.pack(k)),
+                                                        shared_by(each, batch.pack(v)), batch.hidden(), scale}
+                                          .backward(batch.pack_with_zeros(gradients[0]), batch.pack(out), saved[4 + i]);
       batch.unpack(dq, q.size(2), of_q, q.scalar_type());
       batch.unpack(sum_of_sharing(each, dk, is_fixed), k.size(2), of_k, q.scalar_type());
       batch.unpack(sum_of_sharing(each, dv, is_fixed), v.size(2), of_v, q.scalar_type());
