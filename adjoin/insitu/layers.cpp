@@ -72,7 +72,7 @@ void make_conv(const Fields& fields, const LayerSite& site, Node& node) {
   convolve(fields, site, node, std::move(geometry));
 }
 
-/// y = W x + b along a dim of space, which is whole: what moves is as the rule for products says (nn/rules), and then to the blocks.
+/// y = W x + b along a dim of space, which is whole: what moves is as the rule for products says (rules), and then to the blocks.
 class DimLinear : public nn::ShardedModule {
  public:
   DimLinear(int64_t dim, int64_t in, int64_t out, bool has_bias, const LayerSite& site)

@@ -5,7 +5,7 @@
 namespace adjoin::insitu {
 
 /// Makes a layer of a network that Python exported ("file"): from [batch, channels, *space] to one such tensor. Its operations run on the
-/// solver's blocks by their rules (nn/rules), which may move more than halos. Called by all ranks.
+/// solver's blocks by their rules (rules), which may move more than halos. Called by all ranks.
 /// Throws: InvalidArgument on all ranks alike, for a file that one of them cannot read or that is not the same, other inputs than the
 ///         layer reads, and sizes of the output that the file does not say
 void make_program(const Fields& fields, const LayerSite& site, Node& node);

@@ -26,7 +26,7 @@ struct Node;
 namespace adjoin {
 
 // A global tensor is an at::Tensor whose sizes are those of the whole and whose memory is this worker's piece; its layout says where
-// the rest is. LibTorch gives each operation on it to a rule (nn/rules), which runs it on the pieces and moves what must move. So
+// the rest is. LibTorch gives each operation on it to a rule (rules), which runs it on the pieces and moves what must move. So
 // code that was written for one worker runs on any layout, and its gradients are global tensors too.
 //
 // What reads memory past the operations of LibTorch is refused: data_ptr, accessors, storage, torch::save, printing.
@@ -69,7 +69,7 @@ class GlobalGrid {
   bool draws_again = false;       ///< whether what backward computes again continues from the count of the forward pass
   bool strict = false;            ///< whether an operation without a rule is refused
   std::set<std::string> gathered;  ///< operations without a rule that were told
-  std::any prepared;               ///< what nn/rules keeps; nothing in it holds a global tensor
+  std::any prepared;               ///< what rules keeps; nothing in it holds a global tensor
 
  private:
   static constexpr size_t kKept = 4096;

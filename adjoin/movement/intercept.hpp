@@ -31,7 +31,7 @@ inline bool is_global(const at::Tensor& tensor) {
 using CarryOut = void (*)(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
 /// What carries out operations that have a global tensor among their arguments, and those that draw on plain tensors while a
-/// DrawsAlike lives; nn/rules sets both when the program starts.
+/// DrawsAlike lives; rules sets both when the program starts.
 void set_global_operations(CarryOut carry_out, CarryOut draw_alike);
 
 /// While it lives, the operations that this thread calls go to `carry_out` where none of their arguments is global, also those that

@@ -10,15 +10,15 @@
 #include "adjoin/base/error.hpp"
 #include "adjoin/lab/silent_backend.hpp"
 #include "adjoin/movement/intercept.hpp"
-#include "adjoin/nn/rules/estimate.hpp"
-#include "adjoin/nn/rules/noted.hpp"
 #include "adjoin/parallel/cut_layers.hpp"
+#include "adjoin/rules/estimate.hpp"
+#include "adjoin/rules/noted.hpp"
 
 namespace adjoin::parallel {
 namespace {
 
-using nn::rules::Cost;
-using nn::rules::Estimate;
+using rules::Cost;
+using rules::Estimate;
 
 /// A grid of these axes whose other workers do not exist: what rules prepare on it sends nothing.
 Grid silent(const GridShape& shape) {
@@ -27,8 +27,8 @@ Grid silent(const GridShape& shape) {
   return {Communicator(std::make_shared<lab::SilentBackend>(shape.rank_of(0), world)), shape};
 }
 
-nn::rules::Noted noted(const std::vector<NamedTensor>& named, const std::vector<at::Tensor>& inputs,
-                       const std::function<void()>& code) {
+rules::Noted noted(const std::vector<NamedTensor>& named, const std::vector<at::Tensor>& inputs,
+                   const std::function<void()>& code) {
   std::vector<at::Tensor> tensors;
   for (const NamedTensor& tensor : named) {
     require(!is_intercepted(tensor.tensor), [&] {
@@ -45,7 +45,7 @@ nn::rules::Noted noted(const std::vector<NamedTensor>& named, const std::vector<
                            why.substr(0, why.find('\n')));
   };
   try {
-    return nn::rules::noted(tensors, inputs, code);
+    return rules::noted(tensors, inputs, code);
   } catch (const c10::Error& error) {
     throw failed(error.what_without_backtrace());
   } catch (const std::exception& error) {

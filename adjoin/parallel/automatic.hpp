@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "adjoin/nn/rules/cost.hpp"
 #include "adjoin/parallel/distribute.hpp"
+#include "adjoin/rules/cost.hpp"
 
 namespace adjoin::parallel {
 
@@ -19,9 +19,9 @@ struct AutomaticOptions {
   /// The axes over which weights may be cut. None: all of the grid.
   std::vector<std::string> weights_over = {};
   /// What a move costs, forward and back: its bytes, or times that were measured.
-  nn::rules::MoveCost move = nn::rules::bytes_sent;
+  rules::MoveCost move = rules::bytes_sent;
   /// What a byte that is computed forward costs, in the same unit.
-  double computed = nn::rules::kComputed;
+  double computed = rules::kComputed;
 };
 
 /// A search for the cuts of a module's weights and inputs.
@@ -48,7 +48,7 @@ class CutSearch {
   /// The best that is found: a function of names, shapes, operations and options.
   Cuts best();
   /// Throws: InvalidArgument as distribute; or where an operation is refused in these layouts
-  nn::rules::Cost cost(const Cuts& cuts);
+  rules::Cost cost(const Cuts& cuts);
 
   ~CutSearch();
 

@@ -12,8 +12,8 @@
 namespace adjoin::parallel {
 namespace {
 
-using nn::rules::Noted;
-using nn::rules::NotedCall;
+using rules::Noted;
+using rules::NotedCall;
 
 /// The texts and the numbers of which a name consists, in turn.
 std::vector<std::string> texts_and_numbers(const std::string& name) {

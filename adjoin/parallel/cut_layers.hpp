@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/nn/rules/noted.hpp"
 #include "adjoin/parallel/distribute.hpp"
+#include "adjoin/rules/noted.hpp"
 
 namespace adjoin::parallel {
 
@@ -17,7 +17,7 @@ struct CutLayers {
 };
 
 /// All that the noted code uses and that has a weight, in the order of their first use. Each of these axes may cut dim 0, dim 1, or nothing.
-std::vector<CutLayers> cut_layers(const std::vector<NamedTensor>& tensors, const nn::rules::Noted& noted,
+std::vector<CutLayers> cut_layers(const std::vector<NamedTensor>& tensors, const rules::Noted& noted,
                                   const std::vector<std::string>& axes);
 
 }  // namespace adjoin::parallel

@@ -5,8 +5,8 @@
 
 namespace adjoin::parallel {
 
-DimChoices::DimChoices(const nn::rules::Noted& noted) {
-  for (const nn::rules::NotedCall& call : noted.calls) {
+DimChoices::DimChoices(const rules::Noted& noted) {
+  for (const rules::NotedCall& call : noted.calls) {
     const std::string& name = call.handle.schema().name();
     if (call.operands.size() != 1 || call.results.empty()) continue;
     const std::vector<int64_t>&from = call.operands[0].shape, &to = call.results[0].shape;

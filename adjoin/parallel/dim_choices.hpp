@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "adjoin/nn/rules/noted.hpp"
+#include "adjoin/rules/noted.hpp"
 
 namespace adjoin::parallel {
 
@@ -17,7 +17,7 @@ struct DimChoice {
 /// values. It is only a proposal: cuts that do not fit an operation cost moves.
 class DimChoices {
  public:
-  explicit DimChoices(const nn::rules::Noted& noted);
+  explicit DimChoices(const rules::Noted& noted);
   /// In the order in which they are taken where they cost the same: one part before several, units before none.
   std::vector<DimChoice> of(int64_t size) const;
 

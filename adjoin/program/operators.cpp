@@ -5,7 +5,7 @@
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/base/text.hpp"
-#include "adjoin/nn/rules/operation.hpp"
+#include "adjoin/rules/operation.hpp"
 
 namespace adjoin::program {
 namespace {
@@ -35,7 +35,7 @@ bool may_run(const c10::OperatorHandle& handle) {
   name.remove_prefix(6);
   const auto& arguments = handle.schema().arguments();
   if (std::ranges::any_of(arguments, [](const c10::Argument& one) { return one.is_out(); })) return false;
-  if (nn::rules::known_rule(handle) != nullptr || is_word_of(kAllowedPrivate, name)) return true;
+  if (rules::known_rule(handle) != nullptr || is_word_of(kAllowedPrivate, name)) return true;
   if (name.starts_with("_") && !name.starts_with("__")) return false;
   const auto begins = parts_of(kRefusedBeginnings, ' ');
   if (std::ranges::any_of(begins, [&](std::string_view begin) { return name.starts_with(begin); })) return false;
@@ -59,12 +59,12 @@ c10::OperatorHandle operator_named(const std::string& target) {
 }
 
 std::string way_of(const c10::OperatorHandle& handle) {
-  if (nn::rules::known_rule(handle) != nullptr) return "by a rule";
+  if (rules::known_rule(handle) != nullptr) return "by a rule";
   const auto is_of_tensors = [](const c10::Argument& one) {
     return one.type()->str().find("Tensor") != std::string::npos;
   };
   if (std::ranges::none_of(handle.schema().arguments(), is_of_tensors)) return "on every rank";
-  return nn::rules::is_composite(handle) ? "as its parts" : "gathered";
+  return rules::is_composite(handle) ? "as its parts" : "gathered";
 }
 
 std::string short_name(const c10::OperatorHandle& handle) {

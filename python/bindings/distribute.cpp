@@ -25,7 +25,7 @@ std::vector<parallel::NamedTensor> named(const Tensors& tensors) {
 /// The cuts of the weights, and those of the inputs.
 auto automatic(const Tensors& tensors, const py::object& grid, const std::vector<Tensor>& inputs,
                std::vector<std::vector<CutText>> choices, const std::function<void()>& code,
-               std::vector<std::string> weights_over, const std::optional<nn::rules::MoveCost>& move, double computed) {
+               std::vector<std::string> weights_over, const std::optional<rules::MoveCost>& move, double computed) {
   parallel::AutomaticOptions options{
       .inputs = std::move(choices), .weights_over = std::move(weights_over), .computed = computed};
   if (move) options.move = *move;

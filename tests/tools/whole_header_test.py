@@ -29,7 +29,7 @@ LEFT_OUT = [  # a folder or headers of it, and why users do not need them
     ("nn", "device_mask dropped_elements fill id_range", "the loops of dropout and initial values"),
     ("nn/distributed", "conv_kernel group_mean held linked planes pool_kernel twin widened", "what the layers are made of"),
     ("nn/fixed", "*", "kernels with the same bits in every piece, which `adjoin doctor --same-bits` tries"),
-    ("nn/rules", "*", "how operations run on global tensors"),
+    ("rules", "*", "how operations run on global tensors"),
     ("nn/sequence", "composed_tile dropped_rows dropped_tile flash methods promises ring tile tile_batch", "what attention is made of"),
     ("hugging_face", "config_values export_tokenizer rotary_positions", "parts of pretrained and export_model"),
     ("parallel", "arriving_weights cut_layers dim_choices gradient_sums looked_up sharded_pieces shared_order weight_gathers weight_parts weight_units whole_matrices", "parts of weights, distribute, automatic and optimizer"),
