@@ -25,7 +25,8 @@ void measure_experts(const Communicator& world, int64_t rows, int64_t features, 
   nn::initialize(*plain, 1);
   nn::initialize(*experts, 1);
   const at::Tensor x = at::randn({rows, features}).requires_grad_(true);
-  const ForwardPass pass{.step = {.training = true, .loss_share = 1e-3}, .rows = LocalRows(Rows::balanced({rows}, 1))};
+  const ForwardPass pass{.step = {.training = true, .loss_share = 1e-3},
+                         .rows = LocalTokenRows(TokenRows::balanced({rows}, 1))};
   const auto contender = [&](auto& layer) {
     return measure::Contender{{[layer, x, pass]() mutable {
       layer->zero_grad();

@@ -86,7 +86,7 @@ void normalise(const Communicator& world, const example::Report& report) {
 /// The largest difference between this attention and that of one worker, relative to the largest number of the latter.
 double attend(const Communicator& world) {
   constexpr int64_t kSamples = 64, kTokens = 120, kFeatures = 512;
-  const ForwardPass pass{.rows = LocalRows(Rows::balanced(std::vector<int64_t>(kSamples, kTokens), 1))};
+  const ForwardPass pass{.rows = LocalTokenRows(TokenRows::balanced(std::vector<int64_t>(kSamples, kTokens), 1))};
   const at::Tensor x = at::linspace(0, 1000, kSamples * kTokens * kFeatures).sin().view({-1, kFeatures});
   const auto result = [&](const Grid& grid) {
     nn::ParallelSelfAttention attention(nn::SelfAttentionOptions{.hidden = kFeatures, .heads = 8}, grid, "tp");
@@ -99,7 +99,7 @@ double attend(const Communicator& world) {
 }
 
 void drop(const Communicator& world, const example::Report& report) {
-  const ForwardPass pass{{.seed = 1, .training = true}, LocalRows(Rows::balanced({4, 2}, 1))};  // two samples
+  const ForwardPass pass{{.seed = 1, .training = true}, LocalTokenRows(TokenRows::balanced({4, 2}, 1))};  // two samples
   const at::Tensor x = at::ones({6, 5}, at::kDouble);
   const ForwardPass here{pass.step, rows_of_rank(pass.rows, world)};
   const at::Tensor mine = nn::dropout(part(x, 0, world), 0.5, {"example", 0}, here);

@@ -111,8 +111,8 @@ class Writer {
   /// Runs this rank's segments on a text's new tokens. On the last stage it returns the scores of the next word, [words].
   at::Tensor pass(Text& text) {
     const auto length = std::ssize(text.tokens);
-    const Rows rows = Rows::of_runs({{{0, {0, text.past}}}, {{0, {text.past, length}}}}, {length});
-    const ForwardPass pass{.rows = text.past > 0 ? LocalRows(rows, 1) : LocalRows(rows.on_one_worker())};
+    const TokenRows rows = TokenRows::of_runs({{{0, {0, text.past}}}, {{0, {text.past, length}}}}, {length});
+    const ForwardPass pass{.rows = text.past > 0 ? LocalTokenRows(rows, 1) : LocalTokenRows(rows.on_one_worker())};
     at::Tensor x = stages_.rank() == 0 ? ids_of(text) : rows_of_stage_before(length - text.past);
     const size_t blocks = model_->segments().size() - (is_last_stage() ? 1 : 0);
     const auto order = FixedOrder::current();

@@ -4,7 +4,7 @@
 
 namespace adjoin::models {
 
-LocalRows RowOptions::between_layers(const LocalRows& rows, const Communicator& group) const {
+LocalTokenRows TokenRowOptions::between_layers(const LocalTokenRows& rows, const Communicator& group) const {
   return split ? rows_of_rank(rows, group) : rows;
 }
 

@@ -91,7 +91,7 @@ struct Segment {
   int64_t experts = 0;      ///< number of experts in its layer of experts; 0: it has none
   bool recomputes = false;  ///< keeps only its input for backward, which computes the segment again
   /// The shape of this rank's output for these rows; not needed for the last segment of a model.
-  std::function<std::vector<int64_t>(const Grid& stage, const LocalRows& rows)> output_shape = {};
+  std::function<std::vector<int64_t>(const Grid& stage, const LocalTokenRows& rows)> output_shape = {};
 };
 
 /// The names of the parts that more than one of these segments has.

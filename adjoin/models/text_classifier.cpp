@@ -20,7 +20,7 @@ namespace {
 /// What the rows here contribute to each sample's first row, or to the mean of its rows.
 /// Shape: [rows, features] -> [samples, features]
 /// Kinds: split -> partial
-at::Tensor pool(const at::Tensor& x, const LocalRows& here, bool is_mean) {
+at::Tensor pool(const at::Tensor& x, const LocalTokenRows& here, bool is_mean) {
   std::vector<int64_t> rows, samples;
   const auto places = here.places(x.size(0));
   for (int64_t row = 0; row < x.size(0); ++row) {
@@ -61,7 +61,8 @@ struct HeadGroups {
 /// The mean of each sample's rows in a fixed order: those of a block of tokens one after another, then blocks as a tree.
 /// Shape: [rows, features] -> [samples, features] on the first rank of the group, which shares the samples' tokens, none on others
 /// Kinds: split -> split
-at::Tensor mean_in_order(const at::Tensor& x, const Rows& rows, const FixedOrder& order, const Communicator& group) {
+at::Tensor mean_in_order(const at::Tensor& x, const TokenRows& rows, const FixedOrder& order,
+                         const Communicator& group) {
   const int64_t count = order.blocks.count, samples = std::ssize(rows.lengths());
   std::vector<std::vector<Range>> held;  // by rank, block by block
   for (const auto& blocks : order.blocks.held) {
@@ -99,7 +100,7 @@ at::Tensor mean_in_order(const at::Tensor& x, const Rows& rows, const FixedOrder
 }
 
 /// The samples of this rank of context parallelism, pooled. x: [rows, features] -> [samples, features]
-at::Tensor pooled_samples(const at::Tensor& x, const ForwardPass& pass, const RowOptions& rows, bool mean_pooling,
+at::Tensor pooled_samples(const at::Tensor& x, const ForwardPass& pass, const TokenRowOptions& rows, bool mean_pooling,
                           const HeadGroups& groups, const Split& samples) {
   if (const auto order = FixedOrder::current(); order && mean_pooling) {
     const Split cut = rows_of_ranks(pass.rows.size(), groups.features.size());

@@ -5,13 +5,13 @@
 
 #include "adjoin/comm/communicator.hpp"
 #include "adjoin/nn/choices.hpp"
-#include "adjoin/partition/local_rows.hpp"
+#include "adjoin/partition/local_token_rows.hpp"
 
 namespace adjoin::models {
 
 /// How the rows of a model are split over workers (its features are split over the tensor-parallel ones), and what is computed
 /// again in backward.
-struct RowOptions {
+struct TokenRowOptions {
   /// Sequence parallelism: between the tensor-parallel layers each of their ranks has a balanced part of the rows.
   bool split = false;
   /// Context parallelism: the axis of the grid over whose ranks each sample's rows are split; "": not split.
@@ -20,9 +20,9 @@ struct RowOptions {
   bool recompute_attention = false;                        ///< only attention's core, between its two linear layers
 
   /// The rows that this rank of a tensor-parallel group has between the layers: all of `rows`, or its part of them.
-  LocalRows between_layers(const LocalRows& rows, const Communicator& group) const;
+  LocalTokenRows between_layers(const LocalTokenRows& rows, const Communicator& group) const;
 
-  bool operator==(const RowOptions&) const = default;
+  bool operator==(const TokenRowOptions&) const = default;
 };
 
 /// Experts instead of a transformer's feed-forward layers; most fields are those of nn::MixtureOfExpertsOptions.
@@ -79,7 +79,7 @@ struct TransformerOptions {
   double embedding_deviation = 0.02;  ///< of the initial embeddings; nn/linear.hpp says how linear layers begin
   nn::EmbeddingCut embedding_cut = nn::EmbeddingCut::hidden;
   bool causal = false;
-  RowOptions rows = {};
+  TokenRowOptions rows = {};
   ExpertOptions experts = {};
 
   int64_t heads_of_keys() const { return key_heads == 0 ? heads : key_heads; }

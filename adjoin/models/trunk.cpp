@@ -106,7 +106,7 @@ void check_ranks(const TransformerOptions& options, const std::string& model, co
   });
 }
 
-void check_lengths(const TransformerOptions& options, const std::string& model, const LocalRows& rows) {
+void check_lengths(const TransformerOptions& options, const std::string& model, const LocalTokenRows& rows) {
   if (options.context == 0) return;
   for (const int64_t length : rows.all().lengths())
     require(length <= options.context, [&] {
@@ -196,8 +196,8 @@ std::vector<Segment> trunk(const TransformerOptions& options, const std::string&
   const bool learns_positions = options.positions == TransformerOptions::Positions::learned;
   require(options.context >= (learns_positions ? 1 : 0),
           [&] { return model + ": expected at least 1 token of context, got " + std::to_string(options.context); });
-  const RowOptions& rows = options.rows;
-  const auto output_shape = [rows, hidden = options.hidden](const Grid& stage, const LocalRows& here) {
+  const TokenRowOptions& rows = options.rows;
+  const auto output_shape = [rows, hidden = options.hidden](const Grid& stage, const LocalTokenRows& here) {
     return std::vector<int64_t>{rows.between_layers(here, stage.axis("tp")).size(), hidden};
   };
   Segment embedding{.name = "embedding", .kind = "embedding", .parts = embedding_parts(options)};

@@ -26,7 +26,7 @@ struct TransformerBlockOptions {
   ExpertOptions experts =
       {};              ///< with experts: each is like the feed-forward layer, without its biases and its dropout
   double dropout = 0;  ///< of the outputs of both layers
-  RowOptions rows = {};
+  TokenRowOptions rows = {};
   at::TensorOptions tensor = at::kFloat;
 };
 
@@ -45,7 +45,7 @@ class TransformerBlockImpl : public torch::nn::Module {
   at::Tensor forward(at::Tensor x, const ForwardPass& pass, nn::KeyValueCache* cache = nullptr);
 
  private:
-  RowOptions rows_;
+  TokenRowOptions rows_;
   Communicator group_;  // the ranks that share the features of a row
   bool norms_after_sum_;
   double dropout_;

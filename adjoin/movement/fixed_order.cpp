@@ -72,7 +72,7 @@ Split rows_of_ranks(int64_t rows, int ranks) {
   return Split::at(std::move(starts), rows, 0);
 }
 
-LocalRows rows_of_rank(const LocalRows& rows, const Communicator& group) {
+LocalTokenRows rows_of_rank(const LocalTokenRows& rows, const Communicator& group) {
   const Split of_ranks = rows_of_ranks(rows.size(), group.size());
   return rows.part({of_ranks.offset(group.rank()), of_ranks.offset(group.rank() + 1)});
 }

@@ -12,7 +12,7 @@
 
 #include "adjoin/base/not_copied.hpp"
 #include "adjoin/comm/communicator.hpp"
-#include "adjoin/partition/local_rows.hpp"
+#include "adjoin/partition/local_token_rows.hpp"
 #include "adjoin/partition/split.hpp"
 #include "adjoin/partition/sum_tree.hpp"
 
@@ -121,7 +121,7 @@ struct FixedOrder {
 /// How rows are cut over ranks between layers (Megatron's sequence parallelism): balanced, or in a fixed order between blocks.
 Split rows_of_ranks(int64_t rows, int ranks);
 /// Those of this rank of a group.
-LocalRows rows_of_rank(const LocalRows& rows, const Communicator& group);
+LocalTokenRows rows_of_rank(const LocalTokenRows& rows, const Communicator& group);
 /// How samples are shared by the ranks of context parallelism, each of which has parts of all: balanced, or in a fixed order all
 /// on the first rank.
 Split samples_of_ranks(int64_t samples, int ranks);

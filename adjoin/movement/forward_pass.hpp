@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "adjoin/partition/local_rows.hpp"
+#include "adjoin/partition/local_token_rows.hpp"
 
 namespace adjoin {
 
@@ -22,7 +22,7 @@ struct Step {
 /// What a layer knows besides its input: the step, and the sample and token of each row of activations.
 struct ForwardPass {
   Step step = {};
-  LocalRows rows = {};
+  LocalTokenRows rows = {};
 };
 
 }  // namespace adjoin

@@ -106,7 +106,7 @@ at::Tensor ParallelEmbeddingImpl::forward(const at::Tensor& ids) {
              : vocabulary_parallel_embedding(ids, weight_, group_, split_, rows);
 }
 
-at::Tensor ParallelEmbeddingImpl::scores(const at::Tensor& x, const LocalRows& rows) {
+at::Tensor ParallelEmbeddingImpl::scores(const at::Tensor& x, const LocalTokenRows& rows) {
   require(options_.cut == ParallelEmbeddingOptions::Cut::vocabulary,
           "ParallelEmbedding: only an embedding that is cut by words can score words, but this one is cut by features");
   std::optional<Split> split;

@@ -8,7 +8,7 @@
 #include "adjoin/nn/choices.hpp"
 #include "adjoin/nn/fixed/layers.hpp"
 #include "adjoin/nn/parameter.hpp"
-#include "adjoin/partition/local_rows.hpp"
+#include "adjoin/partition/local_token_rows.hpp"
 
 namespace adjoin::nn {
 
@@ -49,7 +49,7 @@ class ParallelEmbeddingImpl : public ShardedModule {
   /// Kinds:  replicated, or split by rows -> split
   /// Cost:   as column_parallel_linear
   /// Throws: InvalidArgument where the weight is not cut by words
-  at::Tensor scores(const at::Tensor& x, const LocalRows& rows = {});
+  at::Tensor scores(const at::Tensor& x, const LocalTokenRows& rows = {});
 
   /// How the features or the words are split.
   const Split& split() const { return split_; }

@@ -231,7 +231,7 @@ ParallelLinearImpl::ParallelLinearImpl(ParallelLinearOptions options, const Grid
   bias_ = register_piece("bias", piece({options_.out_features}, of_bias, Initial::zeros()), options_.tensor);
 }
 
-at::Tensor ParallelLinearImpl::forward(const at::Tensor& x, const LocalRows& rows) {
+at::Tensor ParallelLinearImpl::forward(const at::Tensor& x, const LocalTokenRows& rows) {
   const bool is_column = options_.cut == Cut::outputs;
   std::optional<Split> split;
   if (options_.split_rows && options_.cut != Cut::none)

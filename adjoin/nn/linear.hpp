@@ -12,7 +12,7 @@
 #include "adjoin/nn/dropout.hpp"
 #include "adjoin/nn/fixed/layers.hpp"
 #include "adjoin/nn/parameter.hpp"
-#include "adjoin/partition/local_rows.hpp"
+#include "adjoin/partition/local_token_rows.hpp"
 #include "adjoin/partition/split.hpp"
 
 namespace adjoin::nn {
@@ -98,7 +98,7 @@ class ParallelLinearImpl : public ShardedModule {
   ParallelLinearImpl(ParallelLinearOptions options, const Grid& grid, const std::string& axis);
   /// `rows`: the rows of the pass.
   /// Throws: InvalidArgument without rows where outputs are cut and rows split
-  at::Tensor forward(const at::Tensor& x, const LocalRows& rows = {});
+  at::Tensor forward(const at::Tensor& x, const LocalTokenRows& rows = {});
   /// How the cut features are split.
   const Split& split() const { return *split_; }
 

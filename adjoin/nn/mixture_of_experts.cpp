@@ -93,7 +93,7 @@ class RouterImpl : public ShardedModule {
 };
 
 /// The sample of each of `count` rows. Shape: [rows]
-at::Tensor samples_of(const LocalRows& rows, int64_t count) {
+at::Tensor samples_of(const LocalTokenRows& rows, int64_t count) {
   std::vector<int64_t> samples;
   for (const TokenPlace& place : *rows.places(count)) samples.push_back(place.sample);
   return at::tensor(samples, at::kLong);
@@ -167,9 +167,9 @@ at::Tensor MixtureOfExpertsImpl::forward(const at::Tensor& x, const ForwardPass&
   };
   const auto [rows, gates, chosen] = route(x, pass, split);
   const bool has_lanes = order && order->gradients;
-  const ExpertRows way(chosen, split_experts_, experts_, x.device(),
-                       has_lanes ? order->leaf_of_tokens() : std::vector<int64_t>(),
-                       has_lanes ? order->numbers.all_lanes() * order->numbers.leaves : 0);
+  const ExpertTokens way(chosen, split_experts_, experts_, x.device(),
+                         has_lanes ? order->leaf_of_tokens() : std::vector<int64_t>(),
+                         has_lanes ? order->numbers.all_lanes() * order->numbers.leaves : 0);
   const at::Tensor made = column_(way.to_experts(for_own_features(as_in_product(rows))), way.grouped());
   at::Tensor y = way.from_experts(row_(activated(made, options_.activation), way.grouped()));
   if (gates.defined()) y = y * for_own_features(gates).to(y.scalar_type()).unsqueeze(2);
@@ -223,7 +223,7 @@ MixtureOfExpertsImpl::Routing MixtureOfExpertsImpl::route(const at::Tensor& x, c
 
 at::Tensor MixtureOfExpertsImpl::own_losses(const at::Tensor& scores, const at::Tensor& chosen,
                                             const ForwardPass& pass) const {
-  const LocalRows here = options_.split_rows ? rows_of_rank(pass.rows, features_) : pass.rows;
+  const LocalTokenRows here = options_.split_rows ? rows_of_rank(pass.rows, features_) : pass.rows;
   const int64_t experts = options_.experts, rows = scores.size(0);
   const at::Tensor lengths =
       (pass.rows ? at::tensor(pass.rows.all().lengths(), at::kLong) : at::ones({rows}, at::kLong))

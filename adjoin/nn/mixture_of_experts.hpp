@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/nn/expert_rows.hpp"
+#include "adjoin/nn/expert_tokens.hpp"
 #include "adjoin/nn/grouped_linear.hpp"
 #include "adjoin/nn/linear.hpp"
 

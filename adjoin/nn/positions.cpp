@@ -89,7 +89,7 @@ at::Tensor rotary(const at::Tensor& x, const Turns& turns) {
 
 }  // namespace
 
-at::Tensor token_numbers(const LocalRows& rows, int64_t count) {
+at::Tensor token_numbers(const LocalTokenRows& rows, int64_t count) {
   std::vector<int64_t> tokens;
   for (const TokenPlace& place : *rows.places(count)) tokens.push_back(place.token);
   return at::tensor(tokens, at::kLong);
@@ -110,7 +110,7 @@ at::Tensor rotary(const at::Tensor& x, const at::Tensor& tokens, const RotaryOpt
   return rotary(x, turns_of(tokens, x.size(2) / 2, options, type_of_turns(x)));
 }
 
-at::Tensor rotary(const at::Tensor& x, const LocalRows& rows, const RotaryOptions& options) {
+at::Tensor rotary(const at::Tensor& x, const LocalTokenRows& rows, const RotaryOptions& options) {
   const int64_t half = x.size(2) / 2;
   const at::TensorOptions type = type_of_turns(x);
   const std::string key = "angles of worker " + std::to_string(rows.index()) + ", " + described(options) + ", " +

@@ -5,13 +5,13 @@
 #include <cstdint>
 
 #include "adjoin/nn/choices.hpp"
-#include "adjoin/partition/local_rows.hpp"
+#include "adjoin/partition/local_token_rows.hpp"
 
 namespace adjoin::nn {
 
 /// The token number, within its sample, of each of `count` rows. Shape: [rows] int64
 /// Throws: InvalidArgument where `rows` does not describe `count` rows
-at::Tensor token_numbers(const LocalRows& rows, int64_t count);
+at::Tensor token_numbers(const LocalTokenRows& rows, int64_t count);
 
 /// The angle by which each pair turns from one token to the next. Shape: [pairs] float64
 /// Source: Su et al., "RoFormer", arXiv 2104.09864; Chen et al., "Extending context window of large language models via
@@ -26,6 +26,6 @@ at::Tensor rotary_speeds(const RotaryOptions& options, int64_t pairs);
 /// Source: Su et al., "RoFormer", arXiv 2104.09864, with the pairs of GPT-NeoX
 at::Tensor rotary(const at::Tensor& x, const at::Tensor& tokens, const RotaryOptions& options);
 /// The same for the tokens of rows; the angles are computed once for all layers.
-at::Tensor rotary(const at::Tensor& x, const LocalRows& rows, const RotaryOptions& options);
+at::Tensor rotary(const at::Tensor& x, const LocalTokenRows& rows, const RotaryOptions& options);
 
 }  // namespace adjoin::nn

@@ -41,10 +41,10 @@ at::Tensor added_by_place(const at::Tensor& rows, const at::Tensor& places, int6
 }  // namespace
 
 /// Some rows of a table: sorted, distinct ids [n] and their numbers [n, columns]; undefined where there are none.
-struct LookedUp::Rows {
+struct LookedUp::MovedRows {
   at::Tensor ids, rows;
 
-  Rows& add(const Rows& more) {
+  MovedRows& add(const MovedRows& more) {
     if (!ids.defined()) return *this = more;
     if (!more.ids.defined()) return *this;
     const auto [all, places, counts] = at::_unique2(at::cat({ids, more.ids}), /*sorted=*/true, /*return_inverse=*/true);
@@ -67,14 +67,14 @@ struct LookedUp::Rows {
 
 /// What backward has left: the gradients of rows, in a FixedOrder lane by lane.
 struct LookedUp::RowGradients {
-  Rows all;
-  std::optional<GrowingSums<Rows>> lanes;
+  MovedRows all;
+  std::optional<GrowingSums<MovedRows>> lanes;
 
-  static Rows sum(Rows rows, const Rows& more) { return rows.add(more); }
+  static MovedRows sum(MovedRows rows, const MovedRows& more) { return rows.add(more); }
   void add_lanes(const FixedOrder& order, const at::Tensor& of, const at::Tensor& looked_up) {
     if (!lanes) lanes.emplace(SumTree{order.numbers.all_lanes()}, sum);
     order.for_each_lane(of.size(0), [&](int64_t row, int64_t lane, std::span<const Range> ranges) {
-      lanes->of(row, lane, [] { return Rows(); }).add_look_ups(of, looked_up, ranges);
+      lanes->of(row, lane, [] { return MovedRows(); }).add_look_ups(of, looked_up, ranges);
     });
   }
 };
@@ -196,7 +196,7 @@ at::Tensor LookedUp::exchanged(const at::Tensor& rows, const std::vector<int64_t
 }
 
 /// The rows of all ranks, one rank's after another's.
-LookedUp::Rows LookedUp::gathered(const Rows& mine) const {
+LookedUp::MovedRows LookedUp::gathered(const MovedRows& mine) const {
   const int64_t here = mine.ids.numel(), columns = shard_.size(1);
   std::vector<int64_t> counts(static_cast<size_t>(copies_.size()));
   copies_.all_gather(const_buffer(here), buffer(counts), std::vector<int64_t>(counts.size(), 1));
@@ -212,7 +212,7 @@ LookedUp::Rows LookedUp::gathered(const Rows& mine) const {
 
 /// Of lanes each rank has the rows of its nodes of a tree, in one list: row `id` of the i-th of all ranks' `nodes` has the number
 /// id * nodes + i there, so that an owner's rows follow one another.
-LookedUp::Rows LookedUp::in_one_list(RowGradients& mine, std::vector<Range>& nodes) const {
+LookedUp::MovedRows LookedUp::in_one_list(RowGradients& mine, std::vector<Range>& nodes) const {
   Range here;
   const auto of_ranks = lanes_->of_copies(nn::ranks_of_copies(table_), /*is_of_experts=*/false);
   for (int rank = 0; rank < copies_.size(); ++rank) {
@@ -226,22 +226,22 @@ LookedUp::Rows LookedUp::in_one_list(RowGradients& mine, std::vector<Range>& nod
       ids.push_back(list->ids * std::ssize(nodes) + i);
       rows.push_back(list->rows);
     }
-  if (ids.size() <= 1) return ids.empty() ? Rows() : Rows{ids[0], rows[0]};
+  if (ids.size() <= 1) return ids.empty() ? MovedRows() : MovedRows{ids[0], rows[0]};
   const auto [sorted, order] = at::cat(ids).sort();
   return {sorted, at::cat(rows).index_select(0, order)};
 }
 
 /// The sum of the rows of all nodes; undefined where there are none.
-LookedUp::Rows LookedUp::sum_of(const Rows& all, const std::vector<Range>& nodes) const {
+LookedUp::MovedRows LookedUp::sum_of(const MovedRows& all, const std::vector<Range>& nodes) const {
   const auto count = std::ssize(nodes);
   if (count == 1) return all;
   const at::Tensor ids = all.ids.floor_divide(count), node_of = all.ids.remainder(count);
-  SumArrivals<Rows> sums(lanes_->tree, RowGradients::sum);
+  SumArrivals<MovedRows> sums(lanes_->tree, RowGradients::sum);
   for (int64_t i = 0; i < count; ++i) {
     const at::Tensor places = node_of.eq(i).nonzero().view(-1);
     sums.add(nodes[static_cast<size_t>(i)], {ids.index_select(0, places), all.rows.index_select(0, places)});
   }
-  return sums.take({0, lanes_->tree.parts}).value_or(Rows());
+  return sums.take({0, lanes_->tree.parts}).value_or(MovedRows());
 }
 
 at::Tensor LookedUp::rows(const at::Tensor& ids) const {
@@ -263,7 +263,7 @@ at::Tensor LookedUp::sum_gradients(double scale, std::optional<at::ScalarType> w
   const at::ScalarType sent = is_cast ? *wire : type;
   RowGradients mine = std::exchange(*gradients_, {});
   std::vector<Range> nodes;
-  Rows all = lanes_ ? in_one_list(mine, nodes) : mine.all;
+  MovedRows all = lanes_ ? in_one_list(mine, nodes) : mine.all;
   if (!all.ids.defined()) all = {at::empty({0}, at::kLong), at::empty({0, shard_.size(1)}, shard_.options())};
   if (scale != 1) all.rows.mul_(scale);
   if (copies_.size() > 1) {

@@ -61,13 +61,13 @@ class LookedUp : NotCopied {
 
  private:
   struct Vectors;
-  struct Rows;
+  struct MovedRows;
   struct RowGradients;
   struct Asked;
   Asked asked_of_owners(const at::Tensor& ids, int64_t each = 1) const;
-  Rows gathered(const Rows& mine) const;
-  Rows in_one_list(RowGradients& mine, std::vector<Range>& nodes) const;
-  Rows sum_of(const Rows& all, const std::vector<Range>& nodes) const;
+  MovedRows gathered(const MovedRows& mine) const;
+  MovedRows in_one_list(RowGradients& mine, std::vector<Range>& nodes) const;
+  MovedRows sum_of(const MovedRows& all, const std::vector<Range>& nodes) const;
   at::Tensor exchanged(const at::Tensor& rows, const std::vector<int64_t>& to, const std::vector<int64_t>& from) const;
 
   nn::Parameter table_;

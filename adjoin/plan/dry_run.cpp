@@ -33,10 +33,10 @@ void dry_run(const Configuration& given, const TaskMaker& make, bool as_json) {
   beginning_of(configuration, *task, make);
   if (mpi_job_rank() != 0) return;
   const std::vector<int64_t> samples = longest_samples(configuration, *task);
-  const auto planned = [&](nn::AssumedExperts::Rows routing) {
+  const auto planned = [&](nn::AssumedExperts::Spread routing) {
     return plan_step(configuration, *task, samples, routing, hosts_of_job());
   };
-  const std::vector<RankPlan> ranks = planned(nn::AssumedExperts::Rows::even);
+  const std::vector<RankPlan> ranks = planned(nn::AssumedExperts::Spread::even);
   int64_t rows = 0;
   for (const RankPlan& rank : ranks) rows = std::max(rows, rank.rows);
   say("a rank goes through at most " + grouped(rows) + (configuration.is_of_tensors() ? " samples" : " tokens") +
@@ -45,7 +45,7 @@ void dry_run(const Configuration& given, const TaskMaker& make, bool as_json) {
     print_stages(std::cout, stages_of(configuration, segments_of(configuration, *task)));
   int64_t of_full_experts = 0;
   if (configuration.ep > 1)
-    for (const RankPlan& rank : planned(nn::AssumedExperts::Rows::here))
+    for (const RankPlan& rank : planned(nn::AssumedExperts::Spread::here))
       of_full_experts = std::max(of_full_experts, rank.highest);
   if (!as_json) return print_plan(std::cout, ranks, of_full_experts);
   nlohmann::ordered_json json{{"layout", layout_text(configuration)}, {"largest_micro_batch", rows}};

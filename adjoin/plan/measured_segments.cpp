@@ -66,7 +66,7 @@ int64_t weights_of(const models::Model& model, size_t i) {
 }
 
 Load load_of(const SegmentTrial& trial, const models::Model& model) {
-  const LocalRows& rows = trial.batch.pass.rows;
+  const LocalTokenRows& rows = trial.batch.pass.rows;
   std::vector<int64_t> numbers;
   if (rows) numbers = rows.all().lengths();
   // Ranks along tp may have other numbers of rows.
@@ -153,8 +153,8 @@ parallel::Bundle MeasuredSegments::arriving(int stage, const SegmentsOwner& owne
     return at::empty(last.output_shape(owner.model->stage(), batch.pass.rows),
                      at::device(at::kMeta).dtype(weight_type(configuration_.precision)))
         .requires_grad_(true);
-  const auto [known, is_new] =
-      arriving_.try_emplace({stage, owner.grid.coordinate("dp"), owner.grid.coordinate("tp"), batch.input.numel()});
+  const auto [known, is_new] = arriving_.try_emplace(
+      {stage, owner.grid.coordinate("replica"), owner.grid.coordinate("tp"), batch.input.numel()});
   if (!is_new) return known->second;
   parallel::Bundle x = stage == 0 ? parallel::Bundle() : arriving(stage - 1, owner, ordered);
   for (const models::Segment& segment : stages_.segments_of(stage))

@@ -65,7 +65,7 @@ class MeasuredSegments {
   const train::Task& task_;
   const train::Stages& stages_;
   std::map<std::tuple<int, int, int, int64_t>, parallel::Bundle>
-      arriving_;                         // by stage, place along dp and tp, size of input
+      arriving_;                         // by stage, place along replica and tp, size of input
   std::set<std::pair<int, int>> split_;  // the stages and micro-batches whose backward is in two parts
   const SegmentClock& clock_;
   KnownNeeds& known_;

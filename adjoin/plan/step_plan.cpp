@@ -37,7 +37,7 @@ namespace {
 // The most ranks with equal weights whose optimizers are run.
 constexpr size_t kMostRun = 16;
 
-/// The ranks that differ only along dp, ep and cp: their pieces of the model have equal sizes, and `model` has these shapes.
+/// The ranks that differ only along replica, ep and cp: their pieces of the model have equal sizes, and `model` has these shapes.
 struct EqualRanks {
   models::Model model;
   RankPlan weights{};  // the part of their plans about parameters, weights and gradients
@@ -243,11 +243,11 @@ std::vector<int64_t> layout_of_models(const Configuration& c, const Stages& stag
   return numbers;
 }
 
-/// On what a rank's model and gradients depend: its coordinates along pp and tp, that along dp where a program shards its weights
+/// On what a rank's model and gradients depend: its coordinates along pp and tp, that along replica where a program shards its weights
 /// itself, and how many lanes it has.
 std::tuple<int, int, int> place_of_model(const Configuration& c, const Grid& grid, const std::optional<Lanes>& lanes) {
   const int third = lanes                            ? static_cast<int>(lanes->count())
-                    : c.has_program() && c.zero == 3 ? grid.coordinate("dp")
+                    : c.has_program() && c.zero == 3 ? grid.coordinate("replica")
                                                      : 0;
   return {grid.coordinate("pp"), grid.coordinate("tp"), third};
 }
@@ -257,7 +257,7 @@ std::tuple<int, int, int> place_of_model(const Configuration& c, const Grid& gri
 struct StepPlanner::Measured {
   SegmentClock clock;
   int64_t hosts;
-  std::map<nn::AssumedExperts::Rows, KnownNeeds> needs{};
+  std::map<nn::AssumedExperts::Spread, KnownNeeds> needs{};
   std::map<std::vector<int64_t>, std::map<std::tuple<int, int, int>, EqualRanks>>
       models{};  // by coordinates: place_of_model
 };
@@ -277,7 +277,7 @@ SegmentSeconds SegmentSeconds::operator*(double factor) const {
 
 std::vector<RankPlan> StepPlanner::plan(const Configuration& configuration, const Task& task,
                                         std::span<const int64_t> samples, std::span<const int> wanted,
-                                        nn::AssumedExperts::Rows routing) {
+                                        nn::AssumedExperts::Spread routing) {
   const nn::AssumedExperts assumed(routing, /*alone=*/true);
   const WithOrder with_order(order_of(configuration));
   const PlannedRun run{configuration, task, measured_->hosts,
@@ -331,7 +331,7 @@ void check_planned_device(const Configuration& c) {
 }
 
 std::vector<RankPlan> plan_step(const Configuration& configuration, const Task& task, std::span<const int64_t> samples,
-                                nn::AssumedExperts::Rows routing, int64_t hosts) {
+                                nn::AssumedExperts::Spread routing, int64_t hosts) {
   return StepPlanner({}, hosts).plan(configuration, task, samples, {}, routing);
 }
 

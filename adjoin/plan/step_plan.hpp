@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/nn/expert_rows.hpp"
+#include "adjoin/nn/expert_tokens.hpp"
 #include "adjoin/plan/rank_plan.hpp"
 #include "adjoin/task/configuration.hpp"
 #include "adjoin/task/task.hpp"
@@ -37,7 +37,7 @@ class StepPlanner {
   /// Like plan_step, for these ranks only; for all if `ranks` is empty.
   std::vector<RankPlan> plan(const train::Configuration& configuration, const train::Task& task,
                              std::span<const int64_t> samples, std::span<const int> ranks = {},
-                             nn::AssumedExperts::Rows routing = nn::AssumedExperts::Rows::even);
+                             nn::AssumedExperts::Spread routing = nn::AssumedExperts::Spread::even);
 
  private:
   struct Measured;
@@ -59,7 +59,8 @@ void check_planned_device(const train::Configuration& configuration);
 /// Throws: InvalidArgument where the model cannot be cut in this way
 std::vector<RankPlan> plan_step(const train::Configuration& configuration, const train::Task& task,
                                 std::span<const int64_t> samples,
-                                nn::AssumedExperts::Rows routing = nn::AssumedExperts::Rows::even, int64_t hosts = 1);
+                                nn::AssumedExperts::Spread routing = nn::AssumedExperts::Spread::even,
+                                int64_t hosts = 1);
 
 /// The plans as a list of objects, of each rank: rank, parameters, bytes as in the table, and calls.
 nlohmann::ordered_json to_json(std::span<const RankPlan> ranks);

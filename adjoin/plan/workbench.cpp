@@ -19,7 +19,7 @@
 #include "adjoin/lab/measure/stopwatch.hpp"
 #include "adjoin/lab/measure/timing.hpp"
 #include "adjoin/lab/measure/workload.hpp"
-#include "adjoin/nn/expert_rows.hpp"
+#include "adjoin/nn/expert_tokens.hpp"
 #include "adjoin/nn/state.hpp"
 #include "adjoin/parallel/optimizer.hpp"
 #include "adjoin/task/precision.hpp"
@@ -211,7 +211,7 @@ std::function<Reading()> Workbench::timing_of(const SegmentTrial& trial) {
           input = trial.input, place = trial.place, splits = trial.backward.splits, order = trial.order] {
     Reading reading;
     on_workers(workers_, [&](const Communicator& world) {
-      const nn::AssumedExperts assumed(nn::AssumedExperts::Rows::even, /*alone=*/true);
+      const nn::AssumedExperts assumed(nn::AssumedExperts::Spread::even, /*alone=*/true);
       SilentRank alone(grid_sizes(plain), rank);
       const SegmentTrial mine{.configuration = plain,
                               .task = task,

@@ -49,7 +49,7 @@ class LayoutDrawing {
   void draw_box(int cell) {
     const int64_t pp = coordinate(cell, "pp"), ep = coordinate(cell, "ep");
     // Ranks along ep have different parts of the batch, too.
-    const int64_t part = coordinate(cell, "dp") * sizes_.ep + ep;
+    const int64_t part = coordinate(cell, "replica") * sizes_.ep + ep;
     const int64_t column = coordinate(cell, "cp") * sizes_.tp + coordinate(cell, "tp");
     const double top =
         kBoxTop + height_of_part() * static_cast<double>(part) + (kBoxHeight + kBetween) * static_cast<double>(pp);

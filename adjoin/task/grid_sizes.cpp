@@ -9,7 +9,7 @@ namespace adjoin::train {
 
 GridShape GridSizes::shape() const {
   const auto axis = [](const char* name, int64_t size) { return GridShape::Axis{name, static_cast<int>(size)}; };
-  return GridShape({axis("dp", dp / ep), axis("ep", ep), axis("pp", pp), axis("cp", cp), axis("tp", tp)});
+  return GridShape({axis("replica", dp / ep), axis("ep", ep), axis("pp", pp), axis("cp", cp), axis("tp", tp)});
 }
 
 std::string GridSizes::to_string() const {
@@ -26,7 +26,7 @@ std::string GridSizes::needs() const {
 }
 
 const Communicator& batch_ranks(const Grid& grid) {
-  return grid.group({"dp", "ep"});
+  return grid.group({"replica", "ep"});
 }
 
 const GridSizes& grid_sizes(const Configuration& c) {

@@ -21,8 +21,7 @@ struct GridSizes {
   bool sp = false;  ///< ranks along tp also split the rows between those layers
 
   int64_t ranks() const { return dp * pp * cp * tp; }
-  /// {dp, ep, pp, cp, tp}; here dp times ep is the number of workers that take a part of the batch. Ranks along tp are
-  /// neighbours.
+  /// {replica, ep, pp, cp, tp}: dp / ep replicas of the model, experts included. Ranks along tp are neighbours.
   GridShape shape() const;
   /// "dp 2, tp 4"; "dp 2 (ep 2)"; pp and cp if above 1, "sp" if rows are split.
   std::string to_string() const;
@@ -56,7 +55,7 @@ struct WorkerOptions : RankOptions {
   bool operator==(const WorkerOptions&) const = default;
 };
 
-/// The ranks that each take a part of the batch, along dp and ep, in the order of the parts.
+/// The ranks that each take a part of the batch, along replica and ep, in the order of the parts.
 const Communicator& batch_ranks(const Grid& grid);
 
 /// The grid of a configuration.

@@ -23,11 +23,11 @@ void share_rows(MicroBatch& batch, const Task& task, const Communicator& cp) {
   require_rows(batch, cp.size());
   const std::vector<int64_t>& lengths = batch.pass.rows.all().lengths();
   const auto order = FixedOrder::current();
-  const Rows rows = order ? Rows::in_blocks(lengths, order->blocks) : task.split_rows(lengths, cp.size());
+  const TokenRows rows = order ? TokenRows::in_blocks(lengths, order->blocks) : task.split_rows(lengths, cp.size());
   const Split shares = samples_of_ranks(std::ssize(lengths), cp.size());
   batch.input = take_block(batch.input, rows.split(), cp.rank());
   batch.target = take_block(batch.target, batch.pass.step.loss_share_is_per_token ? rows.split() : shares, cp.rank());
-  batch.pass.rows = LocalRows(rows, cp.rank());
+  batch.pass.rows = LocalTokenRows(rows, cp.rank());
   batch.tokens = batch.input.size(0);
 }
 
@@ -76,7 +76,7 @@ at::Tensor loss_of(const Task& task, const at::Tensor& output, const MicroBatch&
 }
 
 void check_output_shape(const models::Segment& segment, const at::Tensor& output, const Grid& stage,
-                        const LocalRows& rows) {
+                        const LocalTokenRows& rows) {
   if (!segment.output_shape) return;
   const std::vector<int64_t> said = segment.output_shape(stage, rows);
   require(output.sizes() == at::IntArrayRef(said), [&] {
@@ -98,7 +98,7 @@ void check_rows(const Configuration& c, const Task& task) {
   });
 }
 
-models::RowOptions row_options(const Configuration& c) {
+models::TokenRowOptions row_options(const Configuration& c) {
   return {.split = c.sp,
           .axis = c.cp > 1 ? "cp" : "",
           .method = c.cp == 1 ? nn::AttentionMethod::ring : c.cp_method,  // all are equal on one worker

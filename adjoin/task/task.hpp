@@ -37,7 +37,7 @@ struct MicroBatch {
 };
 
 /// A model's parameters and buffers on the grid {dp, ep, cp, tp} of its stage. Those of a plain module of torch::nn are copied
-/// along dp, ep and cp, where ranks have different samples or rows, and replicated along tp.
+/// along replica, ep and cp, where ranks have different samples or rows, and replicated along tp.
 std::vector<nn::Parameter> parameters_of(const models::Model& model);
 
 /// The name of a task that gives none.
@@ -49,7 +49,7 @@ struct TaskFile {
 };
 
 /// How the rows of a configuration's model are split.
-models::RowOptions row_options(const Configuration& configuration);
+models::TokenRowOptions row_options(const Configuration& configuration);
 /// The experts of a configuration's model.
 models::ExpertOptions expert_options(const Configuration& configuration);
 
@@ -90,8 +90,8 @@ class Task {
   /// made anew.
   virtual std::unique_ptr<Task> laid_out(const Configuration&) const { return nullptr; }
   /// How the rows of samples are split over context-parallel ranks, so that all have the same amount of work.
-  virtual Rows split_rows(const std::vector<int64_t>& lengths, int ranks) const {
-    return Rows::balanced(lengths, ranks);
+  virtual TokenRows split_rows(const std::vector<int64_t>& lengths, int ranks) const {
+    return TokenRows::balanced(lengths, ranks);
   }
 
   /// Makes a micro-batch of the samples from `samples[mine.begin]` on of a global batch; it may be empty. `step` is complete
@@ -164,7 +164,7 @@ at::Tensor loss_of(const Task& task, const at::Tensor& output, const MicroBatch&
 
 /// Throws: InvalidArgument for a segment whose output does not have the shape that it says, if it says one
 void check_output_shape(const models::Segment& segment, const at::Tensor& output, const Grid& stage,
-                        const LocalRows& rows);
+                        const LocalTokenRows& rows);
 
 /// Throws: InvalidArgument where the samples of a task of one's own have too few rows for the configuration's --cp, or none
 void check_rows(const Configuration& configuration, const Task& task);

@@ -52,7 +52,7 @@ parallel::Bundle ProgramOnRank::run(size_t stage, const models::Modules& modules
                                     const std::string& output) {
   net->train(step.training);
   if (is_plain) return run_plain(inputs, step, output);
-  const SamplesOfRanks samples(inputs.front().size(0), step.first_sample, grid.axis("dp"));
+  const SamplesOfRanks samples(inputs.front().size(0), step.first_sample, grid.axis("replica"));
   const auto layout = [&](const std::vector<int64_t>& shape) { return samples.layout(shape, grid.shape()); };
   const parallel::Child& child = stages[stage];
   const Step drawn{.seed = step.seed, .number = step.number, .training = step.training};
@@ -73,9 +73,10 @@ parallel::Bundle ProgramOnRank::run(size_t stage, const models::Modules& modules
   const at::Tensor& result = chosen(results, output);
   const std::vector<int64_t> shape = result.sizes().vec();
   const bool has_samples = result.dim() > 0 && result.size(0) == samples.all;
-  return moved(result,
-               home->interned(has_samples ? layout(shape) : Layout(grid.shape(), shape, {}, {{"dp", Kind::copied}})),
-               *home);
+  return moved(
+      result,
+      home->interned(has_samples ? layout(shape) : Layout(grid.shape(), shape, {}, {{"replica", Kind::copied}})),
+      *home);
 }
 
 at::Tensor ProgramOnRank::run_plain(const std::vector<at::Tensor>& inputs, const Step& step,

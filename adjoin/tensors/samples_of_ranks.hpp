@@ -9,7 +9,7 @@
 
 namespace adjoin::train {
 
-/// A micro-batch of the ranks along dp, each of which has some of its samples.
+/// A micro-batch of the ranks along replica, each of which has some of its samples.
 struct SamplesOfRanks {
   std::vector<int64_t> begins = {};
   int64_t all = 0, first = 0;  ///< `first`: the place in the global batch
@@ -32,7 +32,7 @@ struct SamplesOfRanks {
     if (begins.size() == 1 || shape.empty() || all == 0 || shape[0] % all != 0) return Layout(grid, shape);
     std::vector<int64_t> rows = begins;
     for (int64_t& begin : rows) begin *= shape[0] / all;
-    return Layout(grid, shape, {{Split::at(rows, shape[0], 0), {"dp"}}});
+    return Layout(grid, shape, {{Split::at(rows, shape[0], 0), {"replica"}}});
   }
 };
 

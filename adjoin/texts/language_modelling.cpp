@@ -31,7 +31,7 @@ double bytes_of_targets(const data::TextVocabulary& vocabulary, const at::Tensor
 }
 
 /// All rows of one worker, which may lie in blocks, sample by sample.
-at::Tensor sample_by_sample(const at::Tensor& x, const Rows& rows) {
+at::Tensor sample_by_sample(const at::Tensor& x, const TokenRows& rows) {
   return join_blocks(x, Communicator(), rows.split());
 }
 
@@ -117,7 +117,7 @@ MicroBatch LanguageModelling::micro_batch(data::Part part, std::span<const int64
   }
   return {.input = at::tensor(ids, at::kLong),
           .target = at::tensor(targets, at::kLong),
-          .pass = {step, LocalRows(Rows::balanced(lengths, 1))},
+          .pass = {step, LocalTokenRows(TokenRows::balanced(lengths, 1))},
           .tokens = std::ssize(ids),
           .pieces = std::move(pieces)};
 }

@@ -26,8 +26,8 @@ class LanguageModelling : public Task {
   int64_t size(data::Part part) const override;
   std::vector<models::Segment> segments() const override;
   std::unique_ptr<Task> laid_out(const Configuration& configuration) const override;
-  Rows split_rows(const std::vector<int64_t>& lengths, int ranks) const override {
-    return Rows::zigzag(lengths, ranks);
+  TokenRows split_rows(const std::vector<int64_t>& lengths, int ranks) const override {
+    return TokenRows::zigzag(lengths, ranks);
   }
   /// Each document, or a sequence's part of it, is a separate sample: documents do not see each other.
   MicroBatch micro_batch(data::Part part, std::span<const int64_t> samples, const data::BatchPart& mine,

@@ -84,7 +84,7 @@ MicroBatch TextClassification::micro_batch(data::Part part, std::span<const int6
   step.first_sample = mine.begin;
   return {.input = at::tensor(ids, at::kLong),
           .target = at::tensor(labels, at::kLong),
-          .pass = {step, LocalRows(Rows::balanced(lengths, 1))},
+          .pass = {step, LocalTokenRows(TokenRows::balanced(lengths, 1))},
           .tokens = std::ssize(ids),
           .loss_factor = weight_of_all > 0 ? static_cast<double>(samples.size()) / weight_of_all : 1};
 }

@@ -21,7 +21,7 @@ Lanes::Lanes(std::shared_ptr<const FixedOrder> order, const Grid& grid, int micr
       held_{std::make_shared<LaneGradients>(), {order_->numbers.all_lanes()}, {}},
       microbatches_(microbatches) {
   const GridShape& shape = grid.shape();
-  const int along_experts = shape.axis_size("ep"), batch = shape.axis_size("dp") * along_experts;
+  const int along_experts = shape.axis_size("ep"), batch = shape.axis_size("replica") * along_experts;
   const auto lanes_of = [&](int rank) { return balanced_range(order_->numbers.lanes, batch, rank); };
   of_samples_ = lanes_of(batch_ranks(grid).rank());
   const int first_source = batch_ranks(grid).rank() - grid.coordinate("ep");
@@ -31,7 +31,7 @@ Lanes::Lanes(std::shared_ptr<const FixedOrder> order, const Grid& grid, int micr
     const std::vector<int> place = shape.coordinates(cell);
     const auto along = [&](const char* axis) { return place[static_cast<size_t>(shape.axis_index(axis))]; };
     // The experts' axis is the inner one of those of the batch.
-    const int first = along("dp") * along_experts, last = first + along_experts - 1, cp = along("cp");
+    const int first = along("replica") * along_experts, last = first + along_experts - 1, cp = along("cp");
     held_.ranks[static_cast<size_t>(shape.rank_of(cell))] = {
         .held = in_blocks(lanes_of(first + along("ep")), cp),
         .of_sources = in_blocks({lanes_of(first).begin, lanes_of(last).end}, cp),

@@ -101,8 +101,8 @@ void converse(const SavedModel& saved, const Configuration& configuration, const
 
 /// The rows of all ranks along dp, on each of them.
 at::Tensor rows_of_all(const at::Tensor& mine, const Grid& grid) {
-  if (grid.axis("dp").size() == 1) return mine;
-  const SamplesOfRanks samples(mine.size(0), 0, grid.axis("dp"));
+  if (grid.axis("replica").size() == 1) return mine;
+  const SamplesOfRanks samples(mine.size(0), 0, grid.axis("replica"));
   std::vector<int64_t> shape = mine.sizes().vec();
   shape[0] = samples.all;
   return move(mine.contiguous(), samples.layout(shape, grid.shape()), Layout(grid.shape(), shape), grid);

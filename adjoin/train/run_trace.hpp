@@ -19,7 +19,7 @@ inline constexpr const char* kTraceFile = "trace.json.gz";
 /// The trace of some steps of a run, and of what happens between them. All ranks call each function together, except add.
 class RunTrace {
  public:
-  /// A rank is named by its coordinates: "rank 3: dp 1, tp 1". What `timeline` notes in a step is passed to add.
+  /// A rank is named by its coordinates: "rank 3: replica 1, tp 1". What `timeline` notes in a step is passed to add.
   RunTrace(const Configuration& configuration, const Grid& grid, std::shared_ptr<lab::Timeline> timeline);
 
   /// To call before a step; returns true if the step is traced.

@@ -107,7 +107,7 @@ double flops_of(const MicroBatch& batch, std::span<const models::Segment> segmen
     of_row += segment.cost;
     of_pair += segment.attention_cost;
   }
-  const LocalRows& rows = batch.pass.rows;
+  const LocalTokenRows& rows = batch.pass.rows;
   const auto here = static_cast<double>(rows ? rows.size() : batch.input.size(0));
   double pairs = 0;
   if (rows && rows.all().size() > 0) {

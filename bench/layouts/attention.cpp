@@ -38,8 +38,8 @@ Pass pass_of_attention(const Attend& attend, at::IntArrayRef shape) {
 }
 
 Pass pass_of_method(const AttentionOptions& options, const Communicator& world) {
-  const Rows rows =
-      options.causal ? Rows::zigzag({options.length}, world.size()) : Rows::balanced({options.length}, world.size());
+  const TokenRows rows = options.causal ? TokenRows::zigzag({options.length}, world.size())
+                                        : TokenRows::balanced({options.length}, world.size());
   const nn::AttentionOptions how{.method = *options.method,
                                  .causal = options.causal,
                                  .dropout = options.dropout,

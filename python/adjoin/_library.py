@@ -18,7 +18,7 @@ from ._adjoin import (  # noqa: E402
     Layout,
     Move,
     MovePlan,
-    Rows,
+    TokenRows,
     Rule,
     Sampler,
     Split,

@@ -190,7 +190,7 @@ nn::AttentionMethod method_named(const std::string& text) {
 using PythonMask =
     std::function<std::optional<Tensor>(int64_t, std::pair<int64_t, int64_t>, std::pair<int64_t, int64_t>)>;
 
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Rows& rows, const Communicator& group,
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const TokenRows& rows, const Communicator& group,
                  const std::string& method, std::optional<double> scale, bool causal, const PythonMask& mask,
                  double dropout, const std::string& name, int64_t first_head, const std::optional<Step>& step) {
   nn::AttentionOptions options{.method = method_named(method),

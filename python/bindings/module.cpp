@@ -8,7 +8,7 @@ namespace {
 /// A deep copy of a handle, or of a value that cannot change, is the same object: so modules that hold one can be copied.
 void bind_copies(const pybind11::module_& m) {
   for (const char* name : {"AsyncCommunicator", "Communicator", "Grid", "GridShape", "HaloExchange", "Layer", "Layout",
-                           "Move", "Rows", "Rule", "Split"}) {
+                           "Move", "TokenRows", "Rule", "Split"}) {
     const pybind11::object bound = m.attr(name);
     bound.attr("__deepcopy__") =
         pybind11::cpp_function([](pybind11::object self, const pybind11::dict&) { return self; },

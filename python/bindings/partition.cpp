@@ -5,8 +5,8 @@
 #include "adjoin/partition/halo_plan.hpp"
 #include "adjoin/partition/layout.hpp"
 #include "adjoin/partition/move_plan.hpp"
-#include "adjoin/partition/rows.hpp"
 #include "adjoin/partition/split.hpp"
+#include "adjoin/partition/token_rows.hpp"
 #include "adjoin/partition/window.hpp"
 #include "python/bindings/bindings.hpp"
 
@@ -324,9 +324,9 @@ void bind_window(py::module_& m) {
       "layout"_a, "windows"_a, "padding"_a = "zeros",
       "Where the outputs of windows lie, and what each rank fetches for them.");
 
-  py::class_<Rows>(m, "Rows", "Which sample and token each row of activations is, on every rank of a group.")
-      .def_static("balanced", &Rows::balanced, "lengths"_a, "workers"_a)
-      .def_static("zigzag", &Rows::zigzag, "lengths"_a, "workers"_a)
+  py::class_<TokenRows>(m, "TokenRows", "Which sample and token each row of activations is, on every rank of a group.")
+      .def_static("balanced", &TokenRows::balanced, "lengths"_a, "workers"_a)
+      .def_static("zigzag", &TokenRows::zigzag, "lengths"_a, "workers"_a)
       .def_static(
           "of_runs",
           [](const std::vector<std::vector<std::tuple<int64_t, int64_t, int64_t>>>& runs, const Ints& lengths) {
@@ -335,22 +335,22 @@ void bind_window(py::module_& m) {
               given.emplace_back();
               for (const auto& [sample, begin, end] : worker) given.back().push_back({sample, {begin, end}});
             }
-            return Rows::of_runs(std::move(given), lengths);
+            return TokenRows::of_runs(std::move(given), lengths);
           },
           "runs"_a, "lengths"_a)
-      .def_property_readonly("workers", &Rows::workers)
-      .def_property_readonly("lengths", &Rows::lengths)
-      .def_property_readonly("size", [](const Rows& r) { return r.size(); })
+      .def_property_readonly("workers", &TokenRows::workers)
+      .def_property_readonly("lengths", &TokenRows::lengths)
+      .def_property_readonly("size", [](const TokenRows& r) { return r.size(); })
       .def(
           "size_of",
-          [](const Rows& r, int worker) {
-            require(worker >= 0 && worker < r.workers(), "Rows: there is no such worker");
+          [](const TokenRows& r, int worker) {
+            require(worker >= 0 && worker < r.workers(), "TokenRows: there is no such worker");
             return r.size(worker);
           },
           "worker"_a)
-      .def("split", &Rows::split)
+      .def("split", &TokenRows::split)
       .def(py::self == py::self)
-      .def("__repr__", &Rows::to_string);
+      .def("__repr__", &TokenRows::to_string);
 }
 
 }  // namespace

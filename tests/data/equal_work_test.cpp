@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "adjoin/data/samples.hpp"
-#include "adjoin/partition/rows.hpp"
+#include "adjoin/partition/token_rows.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace adjoin::data {
@@ -20,7 +20,7 @@ std::vector<int64_t> lengths_of_reviews() {
 }
 
 /// Pairs of a query and a key of the same text, of each worker's queries.
-std::vector<double> pairs_of(const Rows& rows, bool causal) {
+std::vector<double> pairs_of(const TokenRows& rows, bool causal) {
   std::vector<double> pairs(static_cast<size_t>(rows.workers()));
   for (int worker = 0; worker < rows.workers(); ++worker)
     for (const Run& run : rows.runs(worker)) {
@@ -37,7 +37,7 @@ TEST(EqualWork, of_attention_to_an_epoch_of_reviews_is_within_2_per_cent) {
   for (const int workers : {2, 3, 4})
     for (const bool causal : {false, true}) {
       const std::vector<double> pairs =
-          pairs_of(causal ? Rows::zigzag(lengths, workers) : Rows::balanced(lengths, workers), causal);
+          pairs_of(causal ? TokenRows::zigzag(lengths, workers) : TokenRows::balanced(lengths, workers), causal);
       const auto [least, most] = std::minmax_element(pairs.begin(), pairs.end());
       EXPECT_LT(*most / *least, 1.02) << workers << " workers, causal " << causal;
     }

@@ -21,7 +21,7 @@ const std::vector<std::vector<int64_t>> kLengths{{6, 6, 6}, {5, 0, 9, 2}, {70, 1
 /// The result of attention and the gradients of q, k and v, with 4 heads of queries and 2 of keys.
 std::vector<at::Tensor> attended(const std::vector<int64_t>& lengths, bool causal, at::TensorOptions type,
                                  at::ScalarType rounded) {
-  const Rows rows = Rows::balanced(lengths, 1);
+  const TokenRows rows = TokenRows::balanced(lengths, 1);
   const auto input = [&](int64_t heads, double shift) {
     return waves_of({rows.size(), heads, 8}, shift).to(rounded).to(type).requires_grad_();
   };

@@ -12,7 +12,7 @@
 #include "adjoin/nn/distributed/batch_norm.hpp"
 #include "adjoin/nn/distributed/interpolation.hpp"
 #include "adjoin/nn/dropout.hpp"
-#include "adjoin/nn/expert_rows.hpp"
+#include "adjoin/nn/expert_tokens.hpp"
 #include "adjoin/nn/fill.hpp"
 #include "adjoin/nn/init.hpp"
 #include "adjoin/nn/positions.hpp"
@@ -44,7 +44,7 @@ TEST(DeviceLoops, have_ways_by_operations_with_the_same_results) {
 
   const at::Tensor chosen = at::tensor({2, 0, 1, 2, 0, 2}, at::kLong).view({3, 2}),
                    rows = at::rand({3, 2}, at::kDouble);
-  const ExpertRows here(chosen, Split::balanced(3, 1, 0), Communicator()),
+  const ExpertTokens here(chosen, Split::balanced(3, 1, 0), Communicator()),
       there(chosen.to(tested_device()), Split::balanced(3, 1, 0), Communicator(), tested_device());
   EXPECT_TRUE(there.from_experts(there.to_experts(rows.to(tested_device())))
                   .cpu()

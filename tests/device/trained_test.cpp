@@ -77,7 +77,7 @@ struct Batch {
         words.push_back((place * 7 + step) % kWords);
         following.push_back((place * 5 + step) % kWords);
       }
-    const Rows rows = layout.cp > 1 ? Rows::zigzag(lengths, layout.cp) : Rows::balanced(lengths, 1);
+    const TokenRows rows = layout.cp > 1 ? TokenRows::zigzag(lengths, layout.cp) : TokenRows::balanced(lengths, 1);
     const auto mine = [&](const std::vector<int64_t>& all) {
       const at::Tensor x = at::tensor(all, at::kLong);
       return layout.cp > 1 ? take_block(x, rows.split(), cp) : x;
@@ -87,7 +87,7 @@ struct Batch {
     const at::Tensor all_labels = at::tensor(labels, at::kLong);
     classes = take_block(all_labels, Split::balanced(std::ssize(labels), layout.cp, 0), cp);
     pass = {.step = {.seed = 5, .number = step, .training = true, .first_sample = samples.offset(dp)},
-            .rows = LocalRows(rows, cp)};
+            .rows = LocalTokenRows(rows, cp)};
   }
   at::Tensor ids, targets, classes;
   ForwardPass pass;

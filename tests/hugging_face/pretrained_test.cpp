@@ -71,7 +71,7 @@ class GivenBatch : public Task {
     }
     return {.input = at::cat(ids),
             .target = at::cat(labels),
-            .pass = {step, LocalRows(Rows::balanced(lengths, 1))},
+            .pass = {step, LocalTokenRows(TokenRows::balanced(lengths, 1))},
             .tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0})};
   }
   bool output_is_per_token() const override { return is_decoder(); }
@@ -139,7 +139,7 @@ TEST(Pretrained, has_the_logits_loss_and_gradients_of_transformers) {
     if (SafetensorsFile(one.tensors()).contains("own.logits")) {
       EXPECT_LT(difference(logits, expected_tensor(one, "own.logits")), 1e-5) << "angles are float32 there";
       const at::Tensor ids = expected_tensor(one, "long.ids");
-      const ForwardPass of_long{.rows = LocalRows(Rows::balanced({ids.numel()}, 1))};
+      const ForwardPass of_long{.rows = LocalTokenRows(TokenRows::balanced({ids.numel()}, 1))};
       EXPECT_LT(difference(model(ids, of_long), expected_tensor(one, "own.long.logits")), 1e-5);
     }
     const at::Tensor loss =
@@ -217,7 +217,7 @@ at::Tensor logits_with(const std::filesystem::path& folder, const at::Tensor& id
   const at::NoGradGuard no_gradient;
   for (const nn::Parameter& parameter : parameters) read_piece(weights.tensors.at(parameter.name), parameter);
   const int64_t tokens = std::min(ids.numel(), c.context);
-  return model(ids.narrow(0, 0, tokens), ForwardPass{.rows = LocalRows(Rows::balanced({tokens}, 1))});
+  return model(ids.narrow(0, 0, tokens), ForwardPass{.rows = LocalTokenRows(TokenRows::balanced({tokens}, 1))});
 }
 
 /// Whether an error names one of the keys of a config.json, or an entry of its value.

@@ -39,7 +39,7 @@ int64_t measured(const Case& of, const Communicator& world) {
                                            .method = of.method,
                                            .recompute_attention = of.recompute == "attention"}};
   const int rank = grid.coordinate("cp");
-  const LocalRows here(Rows::balanced(std::vector<int64_t>(kSamples, kTokens), of.cp), rank);
+  const LocalTokenRows here(TokenRows::balanced(std::vector<int64_t>(kSamples, kTokens), of.cp), rank);
   const ForwardPass pass{{.training = true}, here};
   const int64_t between = options.rows.between_layers(here, grid.axis("tp")).size();
   const auto make = [&](const Grid& stage, const at::TensorOptions&) {

@@ -68,7 +68,7 @@ const TransformerOptions kDecoders[] = {learned_gelu(), rotary_grouped_swiglu(),
 
 ForwardPass decoder_step(const std::vector<int64_t>& lengths, int64_t first_sample = 0, int64_t step = 0) {
   return {{.seed = 1, .number = step, .training = true, .first_sample = first_sample},
-          LocalRows(Rows::balanced(lengths, 1))};
+          LocalTokenRows(TokenRows::balanced(lengths, 1))};
 }
 ForwardPass evaluation(const std::vector<int64_t>& lengths) {
   ForwardPass pass = decoder_step(lengths);

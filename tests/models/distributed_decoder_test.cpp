@@ -53,7 +53,7 @@ at::Tensor text_of(int step) {
 
 at::Tensor loss_of(Model& model, const at::Tensor& text) {
   const ForwardPass pass{{.number = 1, .training = true},
-                         LocalRows(Rows::balanced(std::vector<int64_t>(kBatch, kTokens), 1))};
+                         LocalTokenRows(TokenRows::balanced(std::vector<int64_t>(kBatch, kTokens), 1))};
   const at::Tensor scores = model(text.narrow(1, 0, kTokens).flatten(), pass);
   return nn::vocabulary_parallel_cross_entropy(scores, text.narrow(1, 1, kTokens).flatten(), Communicator(),
                                                Split::balanced(scores.size(1), 1, 0)) /

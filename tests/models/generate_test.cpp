@@ -123,7 +123,7 @@ TEST(Generate, takes_the_likeliest_word_of_all_that_is_before_it) {
   Tokens text = kPrompt;
   for (const int64_t token : found) {
     const auto length = std::ssize(text);
-    const ForwardPass pass{.rows = LocalRows(Rows::balanced({length}, 1))};
+    const ForwardPass pass{.rows = LocalTokenRows(TokenRows::balanced({length}, 1))};
     const at::Tensor scores = model(at::tensor(text, at::kLong), pass)[length - 1];
     EXPECT_EQ(token, scores.argmax().item<int64_t>());
     text.push_back(token);

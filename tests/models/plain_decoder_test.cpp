@@ -39,7 +39,7 @@ struct DecoderBatch {
 
 /// The mean over the tokens.
 at::Tensor loss_of(Model& model, const DecoderBatch& batch) {
-  const ForwardPass pass{{.number = 1, .training = true}, LocalRows(Rows::balanced(batch.lengths, 1))};
+  const ForwardPass pass{{.number = 1, .training = true}, LocalTokenRows(TokenRows::balanced(batch.lengths, 1))};
   const at::Tensor scores = model(batch.ids.masked_select(batch.is_token), pass);
   return nn::vocabulary_parallel_cross_entropy(scores, batch.targets.masked_select(batch.is_token), Communicator(),
                                                Split::balanced(scores.size(1), 1, 0)) /

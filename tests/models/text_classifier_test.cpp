@@ -82,7 +82,7 @@ ClassifierOptions head_of(Kind kind) {
 
 ForwardPass training(const std::vector<int64_t>& lengths, int64_t first_sample = 0) {
   return {{.seed = 1, .number = 2, .training = true, .first_sample = first_sample},
-          LocalRows(Rows::balanced(lengths, 1))};
+          LocalTokenRows(TokenRows::balanced(lengths, 1))};
 }
 
 Model small_model(Kind kind, const Grid& grid) {

@@ -22,7 +22,7 @@ const DropoutPlace kPlace{"layer", 0};
 /// Of samples of `tokens` tokens each, as [samples, tokens, features].
 at::Tensor mask(at::IntArrayRef shape, ForwardPass pass, const DropoutPlace& place = kPlace) {
   const std::vector<int64_t> lengths(static_cast<size_t>(shape[0]), shape[1]);
-  pass.rows = LocalRows(Rows::balanced(lengths, 1));
+  pass.rows = LocalTokenRows(TokenRows::balanced(lengths, 1));
   return dropout(at::ones({shape[0] * shape[1], shape[2]}, at::kDouble), 0.25, place, pass).view(shape);
 }
 
@@ -44,8 +44,8 @@ TEST(Dropout, draws_the_rows_of_any_worker_as_it_draws_those_of_the_whole) {
   const at::Tensor whole = mask({4, 5, 30}, kTraining);
   ForwardPass here = kTraining;
   here.step.first_sample = 1;
-  here.rows =
-      LocalRows(Rows::of_runs({{{0, {0, 5}}, {1, {0, 1}}}, {{2, {3, 5}}, {1, {1, 5}}, {2, {0, 3}}}}, {5, 5, 5}), 1);
+  here.rows = LocalTokenRows(
+      TokenRows::of_runs({{{0, {0, 5}}, {1, {0, 1}}}, {{2, {3, 5}}, {1, {1, 5}}, {2, {0, 3}}}}, {5, 5, 5}), 1);
   const at::Tensor rows = at::cat({whole[3].slice(0, 3), whole[2].slice(0, 1), whole[3].slice(0, 0, 3)});
   EXPECT_TRUE(dropout(at::ones({9, 13}, at::kDouble), 0.25, {"layer", 11}, here).equal(rows.slice(1, 11, 24)));
 }
@@ -120,7 +120,7 @@ TEST(Dropout, refuses_other_probabilities_dims_and_rows) {
   EXPECT_THROW(dropout(at::ones({1, 1}), 1.0, kPlace, kTraining), InvalidArgument);
   EXPECT_THROW(dropout(at::ones({1, 1}), -0.1, kPlace, kTraining), InvalidArgument);
   EXPECT_THROW(dropout(at::ones({1}), 0.1, kPlace, kTraining), InvalidArgument);
-  const ForwardPass other{kTraining.step, LocalRows(Rows::balanced({3}, 1))};
+  const ForwardPass other{kTraining.step, LocalTokenRows(TokenRows::balanced({3}, 1))};
   EXPECT_THROW(dropout(at::ones({2, 1}), 0.1, kPlace, other), InvalidArgument);
 }
 

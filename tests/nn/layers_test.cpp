@@ -23,7 +23,7 @@ using Cut = ParallelLinearOptions::Cut;
 const ForwardPass kLayersPass{{.seed = 5, .number = 3, .training = true, .first_sample = 2}};
 
 ForwardPass with_rows(const ForwardPass& pass, const std::vector<int64_t>& lengths) {
-  return {pass.step, LocalRows(Rows::balanced(lengths, 1))};
+  return {pass.step, LocalTokenRows(TokenRows::balanced(lengths, 1))};
 }
 
 ParallelLinearOptions linear(ParallelLinearOptions::Cut cut, bool bias) {
@@ -281,7 +281,7 @@ TEST(ParallelSelfAttention, gives_each_group_of_queries_its_keys_and_hides_later
 /// Tokens [past, past + count) of one sample.
 ForwardPass tokens_behind(int64_t past, int64_t count) {
   const int64_t length = past + count;
-  return {.rows = LocalRows(Rows::of_runs({{{0, {0, past}}}, {{0, {past, length}}}}, {length}), 1)};
+  return {.rows = LocalTokenRows(TokenRows::of_runs({{{0, {0, past}}}, {{0, {past, length}}}}, {length}), 1)};
 }
 
 TEST(ParallelSelfAttention, with_a_cache_is_that_of_all_tokens_however_they_come) {

@@ -101,7 +101,7 @@ void expect_as_dense(const Communicator& world, const std::vector<int>& sizes, M
   const Split samples = Split::balanced(std::ssize(kLengths), batch.size(), 0);
   const int64_t begin = samples.offset(batch.rank()), end = samples.offset(batch.rank() + 1);
   const std::vector<int64_t> lengths(kLengths.begin() + begin, kLengths.begin() + end);
-  const LocalRows here(Rows::zigzag(lengths, sizes[2]), grid.coordinate("cp"));
+  const LocalTokenRows here(TokenRows::zigzag(lengths, sizes[2]), grid.coordinate("cp"));
   const int64_t first = std::accumulate(kLengths.begin(), kLengths.begin() + begin, int64_t{0});
   const Split split = Split::balanced(here.size(), sizes[3], 0);
   const auto mine = [&](const at::Tensor& global) {
@@ -235,7 +235,7 @@ TEST(MixtureOfExperts, refuses_sizes_that_cannot_be) {
   });
 }
 
-TEST(ExpertRows, go_to_their_experts_and_back) {
+TEST(ExpertTokens, go_to_their_experts_and_back) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
     Numbers draw(static_cast<uint64_t>(world.rank()));
     for (const int64_t experts : {4, 7})
@@ -246,7 +246,7 @@ TEST(ExpertRows, go_to_their_experts_and_back) {
           const int64_t first = draw.from(0, experts - 1);
           for (int64_t j = 0; j < top_k; ++j) chosen[row][j] = (first + j * 2) % experts;
         }
-        const ExpertRows way(chosen, Split::balanced(experts, world.size(), 0), world);
+        const ExpertTokens way(chosen, Split::balanced(experts, world.size(), 0), world);
         const int64_t here = std::accumulate(way.received().begin(), way.received().end(), int64_t{0});
         expect_adjoint([&](const at::Tensor& x) { return way.to_experts(x); }, Kind::split, Kind::split, {rows, 2},
                        world);
@@ -267,17 +267,17 @@ TEST(ExpertRows, go_to_their_experts_and_back) {
   });
 }
 
-TEST(ExpertRows, may_be_assumed_to_go_elsewhere) {
+TEST(ExpertTokens, may_be_assumed_to_go_elsewhere) {
   const Split experts = Split::balanced(6, 3, 0);
   const at::Tensor chosen = at::zeros({6, 2}, at::kLong);
-  const auto counts = [&](AssumedExperts::Rows rows, const at::Tensor& given) {
+  const auto counts = [&](AssumedExperts::Spread rows, const at::Tensor& given) {
     const AssumedExperts assumed(rows, /*alone=*/true);
     return at::bincount(AssumedExperts::in_place_of(given, experts, 1).flatten(), {}, 6);
   };
-  EXPECT_TRUE(counts(AssumedExperts::Rows::even, chosen).equal(at::full({6}, 2, at::kLong)));
-  EXPECT_TRUE(counts(AssumedExperts::Rows::here, chosen).equal(at::tensor({0, 0, 6, 6, 0, 0}, at::kLong)));
-  EXPECT_TRUE(
-      counts(AssumedExperts::Rows::here, at::zeros({6, 3}, at::kLong)).equal(at::tensor({0, 0, 6, 6, 6, 0}, at::kLong)))
+  EXPECT_TRUE(counts(AssumedExperts::Spread::even, chosen).equal(at::full({6}, 2, at::kLong)));
+  EXPECT_TRUE(counts(AssumedExperts::Spread::here, chosen).equal(at::tensor({0, 0, 6, 6, 0, 0}, at::kLong)));
+  EXPECT_TRUE(counts(AssumedExperts::Spread::here, at::zeros({6, 3}, at::kLong))
+                  .equal(at::tensor({0, 0, 6, 6, 6, 0}, at::kLong)))
       << "all that those of this rank can have";
   EXPECT_TRUE(AssumedExperts::in_place_of(chosen, experts, 1).equal(chosen));
 }

@@ -15,7 +15,7 @@
 #include "adjoin/nn/distributed/interpolation.hpp"
 #include "adjoin/nn/dropout.hpp"
 #include "adjoin/nn/embedding.hpp"
-#include "adjoin/nn/expert_rows.hpp"
+#include "adjoin/nn/expert_tokens.hpp"
 #include "adjoin/nn/fill.hpp"
 #include "adjoin/nn/grouped_linear.hpp"
 #include "adjoin/nn/linear.hpp"
@@ -95,7 +95,7 @@ std::vector<Case> cases_of(Numbers& draw, const Communicator& world) {
        {random({mine, split.size()}, Kind::split), random({mine, features}, Kind::split)},
        [=](const Tensors& x) { return linalg::matmul_tn(x[0], x[1], world, split); }},
   };
-  const Rows lengths = Rows::balanced({draw.from(1, 6), draw.from(0, 3)}, world.size());
+  const TokenRows lengths = TokenRows::balanced({draw.from(1, 6), draw.from(0, 3)}, world.size());
   const int64_t here = lengths.size(world.rank());
   for (const auto method : {AttentionMethod::ring, AttentionMethod::gathered, AttentionMethod::ulysses})
     for (const double p : {0.0, 0.25})
@@ -185,22 +185,22 @@ TEST(OddMemory, that_nobody_can_read_is_refused_in_one_line_by_loops_of_our_own)
   }
 }
 
-TEST(ExpertRows, are_those_of_any_memory) {
+TEST(ExpertTokens, are_those_of_any_memory) {
   Numbers odd(1);
   const at::Tensor chosen = at::tensor({2, 0, 1, 2, 0, 2}, at::kLong).view({3, 2}), x = at::arange(6.).view({3, 2});
   const Split experts = Split::balanced(3, 1, 0);
-  const at::Tensor expected = ExpertRows(chosen, experts, Communicator()).to_experts(x);
+  const at::Tensor expected = ExpertTokens(chosen, experts, Communicator()).to_experts(x);
   for (int trial = 0; trial < 8; ++trial)
-    EXPECT_TRUE(ExpertRows(in_odd_memory(chosen, odd), experts, Communicator())
+    EXPECT_TRUE(ExpertTokens(in_odd_memory(chosen, odd), experts, Communicator())
                     .to_experts(in_odd_memory(x, odd))
                     .equal(expected));
 }
 
-TEST(ExpertRows, refuse_an_expert_that_nobody_has) {
+TEST(ExpertTokens, refuse_an_expert_that_nobody_has) {
   for (const int64_t wrong : {-1, 3}) {
     const at::Tensor chosen = at::tensor(std::vector<int64_t>{2, 0, wrong, 1}, at::kLong).view({2, 2});
-    EXPECT_EQ(thrown_by<InvalidArgument>([&] { ExpertRows(chosen, Split::balanced(3, 1, 0), Communicator()); }),
-              "ExpertRows: rank 0: expected experts from 0 to 2, got " + std::to_string(wrong));
+    EXPECT_EQ(thrown_by<InvalidArgument>([&] { ExpertTokens(chosen, Split::balanced(3, 1, 0), Communicator()); }),
+              "ExpertTokens: rank 0: expected experts from 0 to 2, got " + std::to_string(wrong));
   }
 }
 

@@ -57,7 +57,7 @@ TEST(Rotary, keeps_the_type) {
 }
 
 TEST(TokenNumbers, are_those_of_the_rows_that_are_here) {
-  const LocalRows rows(Rows::of_runs({{{0, {0, 2}}}, {{1, {0, 2}}, {0, {2, 3}}}}, {3, 2}), 1);
+  const LocalTokenRows rows(TokenRows::of_runs({{{0, {0, 2}}}, {{1, {0, 2}}, {0, {2, 3}}}}, {3, 2}), 1);
   EXPECT_TRUE(at::equal(token_numbers(rows, 3), at::tensor({0, 1, 2}, at::kLong)));
   EXPECT_THROW(token_numbers(rows, 2), InvalidArgument);
 }

@@ -80,8 +80,8 @@ void expect_same_bits(const Communicator& world, const Precision& precision, Mak
 
 /// Of three samples, with rows that no number of ranks divides.
 constexpr int64_t kPostponedRows = 11;
-LocalRows postponed_rows() {
-  return LocalRows(Rows::balanced({5, 1, 5}, 1));
+LocalTokenRows postponed_rows() {
+  return LocalTokenRows(TokenRows::balanced({5, 1, 5}, 1));
 }
 
 /// An input of `features` features of which this rank has its part.

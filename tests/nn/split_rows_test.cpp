@@ -22,7 +22,8 @@ using namespace adjoin::testing;
 
 /// Of three samples, with rows that no number of ranks divides.
 ForwardPass pass_of_all_rows() {
-  return {{.seed = 5, .number = 3, .training = true, .first_sample = 2}, LocalRows(Rows::balanced({5, 1, 7}, 1))};
+  return {{.seed = 5, .number = 3, .training = true, .first_sample = 2},
+          LocalTokenRows(TokenRows::balanced({5, 1, 7}, 1))};
 }
 constexpr int64_t kRows = 13;
 

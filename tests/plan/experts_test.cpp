@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "adjoin/nn/expert_rows.hpp"
+#include "adjoin/nn/expert_tokens.hpp"
 #include "adjoin/task/grid_sizes.hpp"
 #include "tests/support/seen_steps.hpp"
 #include "tests/support/worlds.hpp"
@@ -20,7 +20,7 @@ Configuration with_experts(const std::string& model, Precision precision) {
 
 /// Of equally many rows on all ranks, all experts get equally many of each rank's, as the plan has it.
 Seen seen_with_even_experts(const Configuration& c, const Task& task, const Communicator& world) {
-  const nn::AssumedExperts assumed(nn::AssumedExperts::Rows::even, /*alone=*/false);
+  const nn::AssumedExperts assumed(nn::AssumedExperts::Spread::even, /*alone=*/false);
   return seen_in_a_step(c, task, world);
 }
 
@@ -54,7 +54,7 @@ TEST(PlanOfExperts, tells_of_a_rank_that_gets_all_rows) {
   const std::unique_ptr<Task> task = task_of(c);
   const std::vector<int64_t> samples = all_samples(*task);
   const RankPlan even = plan_step(c, *task, samples).front(),
-                 most = plan_step(c, *task, samples, nn::AssumedExperts::Rows::here).front();
+                 most = plan_step(c, *task, samples, nn::AssumedExperts::Spread::here).front();
   // Four times as many rows of 6 h and more for each of two experts: inputs, hidden features and their activations.
   const auto rows = static_cast<double>(c.batch * c.sequence / 4 * 2), more = 3 * rows * 4 * 10 * 128 * c.layers;
   EXPECT_GT(static_cast<double>(most.highest - even.highest), 0.8 * more);

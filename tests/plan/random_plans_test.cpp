@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "adjoin/nn/expert_rows.hpp"
+#include "adjoin/nn/expert_tokens.hpp"
 #include "adjoin/task/grid_sizes.hpp"
 #include "tests/support/programs/random.hpp"
 #include "tests/support/programs/trials.hpp"
@@ -108,7 +108,7 @@ void expect_calls_and_memory(const std::function<Configuration(uint64_t seed)>& 
       const std::string what = "seed " + std::to_string(seed) + ": " + options_of(c);
       const std::unique_ptr<Task> task = drawn_task(c);
       const RankPlan plan = planned(c, *task, world);
-      const nn::AssumedExperts assumed(nn::AssumedExperts::Rows::even, /*alone=*/false);
+      const nn::AssumedExperts assumed(nn::AssumedExperts::Spread::even, /*alone=*/false);
       const Seen seen = seen_in_a_step(c, *task, world);
       EXPECT_EQ(plan.parameters, seen.parameters) << what;
       EXPECT_EQ(text_of(plan.calls), text_of(seen.calls)) << what;

@@ -209,7 +209,7 @@ class Attention(unittest.TestCase):
             *(x[:4].transpose(0, 1) for x in (q, k, v)), is_causal=True).transpose(0, 1)  # fmt: skip
 
         def work(world):
-            rows = adjoin.Rows.zigzag([4, 3], world.size)
+            rows = adjoin.TokenRows.zigzag([4, 3], world.size)
             grid = adjoin.Grid(world, {"a": world.size})
             layout = adjoin.Layout(grid, [7, 2, 4], [(rows.split(), ["a"])])
             for method in ("ring", "gathered", "ulysses"):

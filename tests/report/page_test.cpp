@@ -108,7 +108,7 @@ TEST(ReportPage, draws_times_memory_beside_its_plan_layout_and_pipeline) {
   EXPECT_THAT(page, HasSubstr("rank 3: communicating 1.5 s, 15.0 %; 250 ms more hidden behind computing"));
   EXPECT_THAT(page, HasSubstr("rank 0: planned 4.0 MiB of a step"));
   EXPECT_THAT(page, HasSubstr("3.0 MiB (-25 %)"));
-  EXPECT_THAT(page, HasSubstr("rank 3: dp 1 ep 0 pp 1 cp 0 tp 0; stage 3"));
+  EXPECT_THAT(page, HasSubstr("rank 3: replica 1 ep 0 pp 1 cp 0 tp 0; stage 3"));
   EXPECT_THAT(page, HasSubstr("0B0: backward, stage 0, micro-batch 0, from 1.5 to 2.25 s"));
   EXPECT_THAT(page_of(runs, {{.trouble = "/nowhere: no such data"}}),
               HasSubstr("Without its plan: /nowhere: no such data"));

@@ -30,7 +30,7 @@ class PlainTask : public train::Task {
       };
       models::Segment segment = models::segment<torch::nn::LinearImpl>(
           name, make, [](auto& layer, const at::Tensor& x, const ForwardPass&) { return layer.forward(x).tanh(); });
-      segment.output_shape = [said = said_](const Grid&, const LocalRows& rows) {
+      segment.output_shape = [said = said_](const Grid&, const LocalTokenRows& rows) {
         return std::vector<int64_t>{rows.size(), said};
       };
       return segment;
@@ -43,7 +43,7 @@ class PlainTask : public train::Task {
     for (const int64_t i : samples.subspan(static_cast<size_t>(mine.begin), static_cast<size_t>(mine.count)))
       x.push_back(static_cast<float>(i) / 20 - 1);
     const at::Tensor input = at::tensor(x).unsqueeze(1);
-    const LocalRows rows(Rows::balanced(std::vector<int64_t>(x.size(), 1), 1));
+    const LocalTokenRows rows(TokenRows::balanced(std::vector<int64_t>(x.size(), 1), 1));
     step.first_sample = mine.begin;
     return {input, input.square(), {step, rows}, mine.count};
   }

@@ -112,7 +112,7 @@ inline RankPlan planned(const Configuration& c, const Task& task, const Communic
   const std::lock_guard lock(guard);
   const auto [found, is_new] = known.try_emplace(to_json(c).dump() + " on " + std::to_string(world.size()));
   if (is_new)
-    found->second = plan_step(c, task, all_samples(task), nn::AssumedExperts::Rows::even, testing::hosts_of(world));
+    found->second = plan_step(c, task, all_samples(task), nn::AssumedExperts::Spread::even, testing::hosts_of(world));
   return found->second.at(static_cast<size_t>(world.rank()));
 }
 

@@ -164,10 +164,11 @@ TEST(LanguageModelling, scores_a_text_that_is_longer_than_the_context_as_an_eval
     EXPECT_NEAR(found[1].value, expected, 1e-12) << bytes << " bytes";
 
     // The same rows block by block, as where a sum's order has blocks of tokens.
-    const Rows rows = Rows::in_blocks(batch.pass.rows.all().lengths(), TokenBlocks::of(3, 1, /*causal=*/true));
+    const TokenRows rows =
+        TokenRows::in_blocks(batch.pass.rows.all().lengths(), TokenBlocks::of(3, 1, /*causal=*/true));
     MicroBatch in_blocks = batch;
     in_blocks.target = take_block(batch.target, rows.split(), 0);
-    in_blocks.pass.rows = LocalRows(rows);
+    in_blocks.pass.rows = LocalTokenRows(rows);
     const auto again = task.predictions(take_block(scores, rows.split(), 0), in_blocks, trainer.grid());
     ASSERT_EQ(again.size(), 3u);
     for (size_t i = 0; i < 3; ++i) EXPECT_EQ(again[i].value, found[i].value) << bytes << " bytes, text " << i;

@@ -74,7 +74,7 @@ class TracePage(unittest.TestCase):
     def test_knows_each_slice_and_each_rank(self):
         self.assertEqual(self.rows("select count(*) from slice"), [[self.count("X")]])
         names = [row[0] for row in self.rows("select name from process where name like 'rank%' order by name")]
-        self.assertEqual(names, ["rank 0: dp 0, pp 0", "rank 1: dp 0, pp 1", "rank 2: dp 1, pp 0", "rank 3: dp 1, pp 1"])
+        self.assertEqual(names, ["rank 0: replica 0, pp 0", "rank 1: replica 0, pp 1", "rank 2: replica 1, pp 0", "rank 3: replica 1, pp 1"])
 
     def test_draws_an_arrow_for_each_message_that_does_not_go_back_in_time(self):
         self.assertNotEqual(self.count("s"), "0")

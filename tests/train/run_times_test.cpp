@@ -51,7 +51,7 @@ class SlowSamples final : public Task {
     };
     models::Segment segment = models::segment<torch::nn::LinearImpl>(
         name, make, [](auto& net, const at::Tensor& x, const ForwardPass&) { return net.forward(x); });
-    segment.output_shape = [out](const Grid&, const LocalRows& rows) {
+    segment.output_shape = [out](const Grid&, const LocalTokenRows& rows) {
       return std::vector<int64_t>{rows ? rows.size() : 4, out};
     };
     return segment;

@@ -55,7 +55,7 @@ DistributedMixtureOfExpertsImpl::Prepared DistributedMixtureOfExpertsImpl::prepa
   int64_t rows = 1;
   for (size_t dim = 1; dim + 1 < here.size(); ++dim) rows *= here[dim];
   const std::vector<int64_t> lengths(static_cast<size_t>(here.front()), rows);
-  return {Move(input, read, grid), Move(read, output, grid), LocalRows(Rows::balanced(lengths, 1)), output};
+  return {Move(input, read, grid), Move(read, output, grid), LocalTokenRows(TokenRows::balanced(lengths, 1)), output};
 }
 
 DistributedTensor DistributedMixtureOfExpertsImpl::forward(const DistributedTensor& x) {

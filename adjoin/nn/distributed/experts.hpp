@@ -29,7 +29,7 @@ class DistributedMixtureOfExpertsImpl : public torch::nn::Module {
  private:
   struct Prepared {
     Move read, write;
-    LocalRows rows;
+    LocalTokenRows rows;
     Layout output;
   };
   Prepared prepare(const Layout& input) const;

@@ -23,7 +23,7 @@ namespace {
 /// The arguments of one call.
 struct AttentionArguments {
   const at::Tensor &q, &k, &v;
-  const Rows& rows;
+  const TokenRows& rows;
   const Communicator& group;
   const AttentionOptions& options;
 };
@@ -98,7 +98,7 @@ at::Tensor prepared(const at::Tensor& x, int64_t size) {
 
 }  // namespace
 
-at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
+at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const TokenRows& rows,
                      const Communicator& group, const AttentionOptions& options) {
   const AttentionArguments arguments{q, k, v, rows, group, options};
   check_common(arguments);
@@ -118,7 +118,7 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   return y.narrow(2, 0, v.size(2));
 }
 
-AttentionMask mask_of_rows(const at::Tensor& hidden, const Rows& rows, int rank) {
+AttentionMask mask_of_rows(const at::Tensor& hidden, const TokenRows& rows, int rank) {
   require(rank >= 0 && rank < rows.workers(), [&] {
     return "mask_of_rows: expected a rank from 0 to " + std::to_string(rows.workers() - 1) + ", got " +
            std::to_string(rank);

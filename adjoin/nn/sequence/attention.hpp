@@ -9,7 +9,7 @@
 #include "adjoin/comm/communicator.hpp"
 #include "adjoin/movement/forward_pass.hpp"
 #include "adjoin/nn/choices.hpp"
-#include "adjoin/partition/rows.hpp"
+#include "adjoin/partition/token_rows.hpp"
 
 namespace adjoin::nn {
 
@@ -55,13 +55,13 @@ struct AttentionOptions {
 ///          On one rank, whose error the other ranks report as their cause: for tensors that do not have the shapes above and one
 ///          floating-point type, or a mask's answer of another shape or type.
 /// Source:  Liu et al., "Ring attention", arXiv 2310.01889; Jacobs et al., "DeepSpeed Ulysses", arXiv 2309.14509
-at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
+at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const TokenRows& rows,
                      const Communicator& group, const AttentionOptions& options = {});
 
 /// The mask of one worker's rows as a tensor, for `ring` and `gathered`.
 ///
 /// Shape:  hidden [rows.size(rank), rows.size()] or with a leading dim of 1, of bool; columns in the order of the samples
 /// Throws: InvalidArgument for a tensor of another shape or type
-AttentionMask mask_of_rows(const at::Tensor& hidden, const Rows& rows, int rank);
+AttentionMask mask_of_rows(const at::Tensor& hidden, const TokenRows& rows, int rank);
 
 }  // namespace adjoin::nn

@@ -72,7 +72,7 @@ bool flash_serves(const at::Tensor& q, const AttentionOptions& options) {
          !at::globalContext().deterministicAlgorithms();
 }
 
-at::Tensor flash_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
+at::Tensor flash_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const TokenRows& rows,
                            const AttentionOptions& options) {
   const PackedSamples& of_rows =
       rows.once("packed on " + q.device().str(), [&] { return packed_samples(rows.lengths(), q.device()); });

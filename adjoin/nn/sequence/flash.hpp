@@ -10,7 +10,7 @@ namespace adjoin::nn {
 bool flash_serves(const at::Tensor& q, const AttentionOptions& options);
 
 /// As attention() on one worker. The kernels take rows packed as they are, and key heads that several query heads share.
-at::Tensor flash_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
+at::Tensor flash_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const TokenRows& rows,
                            const AttentionOptions& options);
 
 }  // namespace adjoin::nn

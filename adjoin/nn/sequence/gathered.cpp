@@ -24,7 +24,7 @@ struct Block {
   std::vector<Tile> tiles;
 };
 
-std::vector<Block> blocks_of(const Rows& rows, const Communicator& group, const AttentionOptions& options) {
+std::vector<Block> blocks_of(const TokenRows& rows, const Communicator& group, const AttentionOptions& options) {
   std::map<int64_t, Block> by_row;
   for (int worker = 0; worker < group.size(); ++worker)
     for (const Tile& tile : tiles_of(rows, group.rank(), worker, options)) {
@@ -83,7 +83,7 @@ at::Tensor attend_block(const at::Tensor& q, const at::Tensor& k, const at::Tens
 }  // namespace
 
 /// Works sample by sample, so that a number that is not finite affects only its own sample.
-at::Tensor gathered_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
+at::Tensor gathered_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const TokenRows& rows,
                               const Communicator& group, const AttentionOptions& options) {
   const int64_t h = k.size(1), each = q.size(1) / h;
   const at::Tensor all_k = all_gather(k, group, rows.split()), all_v = all_gather(v, group, rows.split());

@@ -83,7 +83,7 @@ at::Tensor attended(const Tensors& x, bool causal) {
   const int64_t samples = x[0].size(0), tokens = x[0].size(2);
   const WithOrder with_order(std::make_shared<FixedOrder>());
   const auto rows = [](const at::Tensor& t) { return t.transpose(1, 2).flatten(0, 1); };
-  const Rows of_samples = Rows::balanced(std::vector(static_cast<size_t>(samples), tokens), 1);
+  const TokenRows of_samples = TokenRows::balanced(std::vector(static_cast<size_t>(samples), tokens), 1);
   return attention(rows(x[0]), rows(x[1]), rows(x[2]), of_samples, Communicator(), {.causal = causal})
       .unflatten(0, {samples, tokens})
       .transpose(1, 2);

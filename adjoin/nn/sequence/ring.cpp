@@ -121,7 +121,7 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
 
 }  // namespace
 
-at::Tensor ring_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
+at::Tensor ring_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const TokenRows& rows,
                           const Communicator& group, const AttentionOptions& options) {
   const std::shared_ptr<const Ring> ring =
       options.in_order() ? ring_in_order(group, rows, options) : std::make_shared<RingByArrival>(group, rows, options);

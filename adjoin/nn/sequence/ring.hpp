@@ -18,7 +18,7 @@ namespace adjoin::nn {
 /// The ranks of a group, each of which passes to the next rank what it got from the previous one.
 class Ring {
  public:
-  Ring(Communicator group, Rows rows, AttentionOptions options)
+  Ring(Communicator group, TokenRows rows, AttentionOptions options)
       : group_(std::move(group)), rows_(std::move(rows)), options_(std::move(options)) {}
   virtual ~Ring() = default;
 
@@ -68,13 +68,13 @@ class Ring {
   }
 
   Communicator group_;
-  Rows rows_;
+  TokenRows rows_;
   AttentionOptions options_;
 };
 
 /// A ring whose sums have the same bits however a sample's blocks are held: what the pairs of pieces of a sample (Tile) give is added
 /// as a tree over its pieces, in whatever order they come.
 /// Cost: as the other one; but the gradients of k and v travel as nodes of that tree, up to twice its depth of them
-std::shared_ptr<const Ring> ring_in_order(Communicator group, Rows rows, AttentionOptions options);
+std::shared_ptr<const Ring> ring_in_order(Communicator group, TokenRows rows, AttentionOptions options);
 
 }  // namespace adjoin::nn

@@ -186,7 +186,7 @@ class RingInOrder final : public Ring {
 
 }  // namespace
 
-std::shared_ptr<const Ring> ring_in_order(Communicator group, Rows rows, AttentionOptions options) {
+std::shared_ptr<const Ring> ring_in_order(Communicator group, TokenRows rows, AttentionOptions options) {
   return std::make_shared<RingInOrder>(std::move(group), std::move(rows), std::move(options));
 }
 

@@ -47,7 +47,7 @@ class ParallelSelfAttentionImpl : public torch::nn::Module {
   ///         not divide the query heads, and for rotary positions with an odd head size or a base not above 0
   ParallelSelfAttentionImpl(SelfAttentionOptions options, const Grid& grid, const std::string& axis);
   /// A cache requires a causal layer outside of training. The rows are then the next tokens, after those in the cache, of one
-  /// sample (`Rows` of two workers describe this: the first worker has the earlier tokens). They attend to the cached tokens
+  /// sample (`TokenRows` of two workers describe this: the first worker has the earlier tokens). They attend to the cached tokens
   /// too, and are added to the cache.
   /// Throws: InvalidArgument for a pass without rows, for rows that are not those of x, or that are not the next ones after the
   ///         cache

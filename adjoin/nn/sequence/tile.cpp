@@ -52,7 +52,7 @@ std::vector<Range> cut_in_blocks(int64_t length, int64_t blocks, int64_t longest
   return pieces;
 }
 
-std::vector<PieceOfRun> pieces_of_runs(const Rows& rows, int worker, const AttentionOptions& options) {
+std::vector<PieceOfRun> pieces_of_runs(const TokenRows& rows, int worker, const AttentionOptions& options) {
   const int64_t longest = options.mask || options.drops() ? kTileLength : std::max<int64_t>(1, rows.size());
   std::vector<PieceOfRun> pieces;
   int64_t row = 0;
@@ -78,7 +78,7 @@ std::vector<PieceOfRun> pieces_of_runs(const Rows& rows, int worker, const Atten
 
 }  // namespace
 
-std::vector<Tile> tiles_of(const Rows& rows, int query_worker, int key_worker, const AttentionOptions& options) {
+std::vector<Tile> tiles_of(const TokenRows& rows, int query_worker, int key_worker, const AttentionOptions& options) {
   const std::vector<PieceOfRun> keys = pieces_of_runs(rows, key_worker, options);
   std::vector<Tile> tiles;
   for (const PieceOfRun& q : pieces_of_runs(rows, query_worker, options))

@@ -7,7 +7,7 @@
 
 #include "adjoin/nn/dropout.hpp"
 #include "adjoin/nn/sequence/attention.hpp"
-#include "adjoin/partition/rows.hpp"
+#include "adjoin/partition/token_rows.hpp"
 
 namespace adjoin::nn {
 
@@ -31,7 +31,7 @@ struct Tile {
 /// The tiles of one worker's queries against one worker's keys, except those that a causal mask hides completely. With a mask
 /// or dropout, runs are cut so that no tile of scores is large; in a fixed order also between blocks.
 /// Throws: InvalidArgument in a fixed order for workers that do not hold whole blocks
-std::vector<Tile> tiles_of(const Rows& rows, int query_worker, int key_worker, const AttentionOptions& options);
+std::vector<Tile> tiles_of(const TokenRows& rows, int query_worker, int key_worker, const AttentionOptions& options);
 
 /// What is hidden in a tile, by the mask or as later keys: bool [queries, keys]; undefined where nothing is hidden.
 /// Throws: InvalidArgument where the mask's answer has another shape or type

@@ -119,7 +119,8 @@ TileInputs TileBatch::attend_backward(const TileInputs& x, const TileResults& y,
   return {of_q, of_shared(of_k), of_shared(of_v)};
 }
 
-std::vector<TileBatch> batches_of(const std::vector<Tile>& tiles, const Rows& rows, int64_t blocks, bool together) {
+std::vector<TileBatch> batches_of(const std::vector<Tile>& tiles, const TokenRows& rows, int64_t blocks,
+                                  bool together) {
   // By the numbers of pieces and the padded sizes of all blocks, or each by itself.
   std::map<std::vector<int64_t>, std::vector<Tile>> alike;
   for (const Tile& tile : tiles) {

@@ -54,6 +54,6 @@ class TileBatch {
 };
 
 /// Tiles in as few batches as there may be: all pieces of a sample have the same other samples beside them.
-std::vector<TileBatch> batches_of(const std::vector<Tile>& tiles, const Rows& rows, int64_t blocks, bool together);
+std::vector<TileBatch> batches_of(const std::vector<Tile>& tiles, const TokenRows& rows, int64_t blocks, bool together);
 
 }  // namespace adjoin::nn

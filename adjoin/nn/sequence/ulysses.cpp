@@ -3,7 +3,7 @@
 
 namespace adjoin::nn {
 
-at::Tensor ulysses_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
+at::Tensor ulysses_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const TokenRows& rows,
                              const Communicator& group, const AttentionOptions& options) {
   const int64_t h = k.size(1);
   const Split by_rows = rows.split(), by_heads = Split::balanced(h, group.size(), 1),

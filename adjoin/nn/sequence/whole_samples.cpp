@@ -37,7 +37,7 @@ using torch::autograd::tensor_list;
 class Batch {
  public:
   /// For queries of this type and device.
-  Batch(const Rows& rows, std::span<const int64_t> samples, bool causal, at::TensorOptions queries, int64_t unit)
+  Batch(const TokenRows& rows, std::span<const int64_t> samples, bool causal, at::TensorOptions queries, int64_t unit)
       : samples_(std::ssize(samples)), unit_(unit) {
     std::vector<int64_t> begins, lengths;
     for (const int64_t sample : samples) {
@@ -114,7 +114,7 @@ class Batch {
 constexpr double kLeastLength = 0.8;
 constexpr int64_t kShort = 32;
 
-std::shared_ptr<const std::vector<Batch>> batches_of(const Rows& rows, bool causal, at::TensorOptions queries,
+std::shared_ptr<const std::vector<Batch>> batches_of(const TokenRows& rows, bool causal, at::TensorOptions queries,
                                                      bool is_fixed) {
   const int64_t unit = is_fixed ? kPaddedTo : 1;  // then the samples of a batch have one padded length
   const std::vector<int64_t>& lengths = rows.lengths();
@@ -211,7 +211,7 @@ struct WholeSamples : torch::autograd::Function<WholeSamples> {
 
 }  // namespace
 
-at::Tensor attention_on_one_worker(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rows& rows,
+at::Tensor attention_on_one_worker(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const TokenRows& rows,
                                    const AttentionOptions& options) {
   bool serves = options.blocks <= 1 && !options.mask && !options.drops() && *options.scale > 0 && q.numel() > 0;
   for (int64_t row = 0; const Run& run : rows.runs(0))  // else a sample is in pieces, or samples are in another order

@@ -3,7 +3,7 @@ from typing import Any, Literal, TypeVar
 
 from torch import Tensor, dtype as _dtype, nn as _torch_nn
 
-from .. import Communicator, DistributedTensor, Grid, GridShape, Layout, Rows, Step
+from .. import Communicator, DistributedTensor, Grid, GridShape, Layout, TokenRows, Step
 from . import init as init
 
 _T = TypeVar("_T")
@@ -49,7 +49,7 @@ def attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    rows: Rows,
+    rows: TokenRows,
     group: Communicator,
     method: Literal["ring", "gathered", "ulysses"] = "ring",
     scale: float | None = None,

@@ -90,7 +90,7 @@ DistributedTensor on_one(const at::Tensor& x, const std::optional<Step>& step = 
 TEST(DistributedDropout, has_the_masks_of_the_plain_one) {
   Dropout layer(DropoutOptions(0.4), "layer");
   for (const int64_t tokens : {1, 5}) {
-    const ForwardPass pass{kInTraining, LocalRows(Rows::balanced(std::vector<int64_t>(4, tokens), 1))};
+    const ForwardPass pass{kInTraining, LocalTokenRows(TokenRows::balanced(std::vector<int64_t>(4, tokens), 1))};
     const at::Tensor rows = dropout(at::ones({4 * tokens, 30}), 0.4, {"layer", 0}, pass);
     EXPECT_TRUE(layer(on_one(at::ones({4, tokens, 30}))).local.equal(rows.view({4, tokens, 30})));
   }

@@ -44,7 +44,7 @@ TEST(DistributedMixtureOfExperts, is_the_layer_of_one_worker_whatever_the_layout
     const at::Tensor all = random_tensor(shape, Kind::replicated, world).requires_grad_(true);
     const at::Tensor of_y = random_tensor(shape, Kind::replicated, world, 7);
     const at::Tensor y1 = twin.experts->forward(
-        all.view({15, 6}), ForwardPass{step, LocalRows(Rows::balanced(std::vector<int64_t>(5, 3), 1))});
+        all.view({15, 6}), ForwardPass{step, LocalTokenRows(TokenRows::balanced(std::vector<int64_t>(5, 3), 1))});
     (y1.view(shape) * of_y).sum().backward();
 
     const GridShape line({{"all", world.size()}});

@@ -171,13 +171,13 @@ void expect_alike_in_heads_and_samples(bool causal, int64_t blocks, int64_t head
   order->numbers.tokens = blocks;
   const WithOrder with_order(order);
   const std::vector<int64_t> lengths{200, 3, 65, 64};  // a first block of 17 tokens, and blocks of 16
-  const Rows rows = Rows::balanced(lengths, 1);
+  const TokenRows rows = TokenRows::balanced(lengths, 1);
   const auto numbers = [&](int64_t of_heads, int64_t begin) {
     return waves_of({rows.size(), of_heads, size}, begin).to(at::kFloat);
   };
   const at::Tensor q = numbers(each * heads, 0), k = numbers(heads, 7000), v = numbers(heads, 90000),
                    g = numbers(each * heads, 500);
-  const auto attended = [&](const Rows& some, Range of_rows, Range of_heads) {
+  const auto attended = [&](const TokenRows& some, Range of_rows, Range of_heads) {
     const auto part = [&](const at::Tensor& x, int64_t of_each) {
       return x.narrow(0, of_rows.begin, of_rows.size())
           .narrow(1, of_each * of_heads.begin, of_each * of_heads.size())
@@ -192,7 +192,7 @@ void expect_alike_in_heads_and_samples(bool causal, int64_t blocks, int64_t head
   const auto all = attended(rows, {0, rows.size()}, {0, heads});
   for (int64_t sample = 0, row = 0; sample < std::ssize(lengths); ++sample) {
     const int64_t length = lengths[static_cast<size_t>(sample)], head = sample % heads;
-    const auto alone = attended(Rows::balanced({length}, 1), {row, row + length}, {head, head + 1});
+    const auto alone = attended(TokenRows::balanced({length}, 1), {row, row + length}, {head, head + 1});
     for (size_t i = 0; i < alone.size(); ++i) {
       const int64_t of_each = i < 2 ? each : 1;
       EXPECT_TRUE(at::equal(alone[i], all[i].narrow(0, row, length).narrow(1, of_each * head, of_each)))
@@ -225,7 +225,7 @@ TEST(FixedKernels, attend_to_unknown_numbers_in_their_own_sample_alone) {
   k[8].fill_(std::numeric_limits<double>::quiet_NaN());
   unknown[1].fill_(true);
   unknown.narrow(0, 5, 5).fill_(true);
-  const at::Tensor y = attention(q, k, k.nan_to_num(), Rows::balanced({5, 5}, 1), Communicator(), {});
+  const at::Tensor y = attention(q, k, k.nan_to_num(), TokenRows::balanced({5, 5}, 1), Communicator(), {});
   EXPECT_TRUE(at::equal(y.isnan().all(-1).flatten(), unknown)) << y;
 }
 

@@ -16,7 +16,7 @@ namespace {
 using namespace adjoin::testing;
 
 /// The most bytes that forward and backward have beside q, k and v.
-int64_t peak_of_attention(const Rows& rows, const Communicator& world, const AttentionOptions& options) {
+int64_t peak_of_attention(const TokenRows& rows, const Communicator& world, const AttentionOptions& options) {
   std::vector<at::Tensor> x;
   for (int i = 0; i < 3; ++i) x.push_back(at::ones({rows.size(world.rank()), 2, 16}).requires_grad_());
   PeakMemory memory;
@@ -31,7 +31,7 @@ TEST(AttentionMemory, of_the_ring_follows_from_a_workers_own_rows) {
     std::mutex mutex;
     std::map<int, int64_t> peaks;  // by the number of workers
     for_each_world({2, 4}, [&](const Communicator& world) {
-      const int64_t bytes = peak_of_attention(Rows::balanced({kRowsEach * world.size()}, world.size()), world,
+      const int64_t bytes = peak_of_attention(TokenRows::balanced({kRowsEach * world.size()}, world.size()), world,
                                               {.dropout = dropout, .name = "a", .step = {.training = true}});
       const std::lock_guard lock(mutex);
       peaks[world.size()] = std::max(peaks[world.size()], bytes);

@@ -45,7 +45,7 @@ std::vector<at::Tensor> whole_qkv(int64_t rows, const HeadSizes& heads, const Co
 }
 
 /// This worker's rows of q, k and v, whose gradients are wanted.
-std::vector<at::Tensor> own_qkv(const Rows& rows, const HeadSizes& heads, const Communicator& world) {
+std::vector<at::Tensor> own_qkv(const TokenRows& rows, const HeadSizes& heads, const Communicator& world) {
   std::vector<at::Tensor> own;
   for (const at::Tensor& x : whole_qkv(rows.size(), heads, world))
     own.push_back(take_block(x, rows.split(), world.rank()).clone().requires_grad_());
@@ -103,7 +103,7 @@ at::Tensor by_formula(const std::vector<at::Tensor>& qkv, const Lengths& lengths
 using OnOneWorker = at::Tensor (*)(const std::vector<at::Tensor>&, const Lengths&, const AttentionOptions&);
 
 /// Compares the result and the gradients of q, k and v.
-void expect_attention_of_one_worker(const Communicator& world, const Rows& rows, const HeadSizes& heads,
+void expect_attention_of_one_worker(const Communicator& world, const TokenRows& rows, const HeadSizes& heads,
                                     const AttentionOptions& options, OnOneWorker on_one_worker) {
   SCOPED_TRACE(std::string(method_name(options.method)) + ", " + rows.to_string() + ", heads " +
                std::to_string(heads.queries) + "/" + std::to_string(heads.keys));
@@ -124,13 +124,13 @@ void expect_attention_of_one_worker(const Communicator& world, const Rows& rows,
 }
 
 /// Cut over the workers evenly, both ways, and with a first worker that holds nothing of several.
-std::vector<Rows> ways_to_cut(const Lengths& lengths, int workers) {
-  std::vector<Rows> ways{Rows::balanced(lengths, workers), Rows::zigzag(lengths, workers)};
+std::vector<TokenRows> ways_to_cut(const Lengths& lengths, int workers) {
+  std::vector<TokenRows> ways{TokenRows::balanced(lengths, workers), TokenRows::zigzag(lengths, workers)};
   std::vector<std::vector<Run>> runs(static_cast<size_t>(workers));
   for (size_t sample = 0; sample < lengths.size(); ++sample)
     runs[workers == 1 ? 0 : 1 + sample % static_cast<size_t>(workers - 1)].push_back(
         {static_cast<int64_t>(sample), {0, lengths[sample]}});
-  ways.push_back(Rows::of_runs(runs, lengths));
+  ways.push_back(TokenRows::of_runs(runs, lengths));
   return ways;
 }
 
@@ -138,7 +138,7 @@ TEST(Attention, is_that_of_one_worker_for_samples_of_any_lengths) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
     for (const Method method : kMethods)
       for (const Lengths& lengths : {Lengths{9}, Lengths{5, 0, 3, 1}, Lengths{1}})
-        for (const Rows& rows : ways_to_cut(lengths, world.size()))
+        for (const TokenRows& rows : ways_to_cut(lengths, world.size()))
           for (const bool causal : {false, true})
             expect_attention_of_one_worker(world, rows, {.queries = 3, .keys = 3}, {.method = method, .causal = causal},
                                            by_libtorch);
@@ -149,7 +149,7 @@ TEST(Attention, shares_heads_of_keys_and_takes_values_of_another_size) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
     for (const Method method : kMethods)
       for (const HeadSizes& heads : {HeadSizes{6, 3}, HeadSizes{4, 1}, HeadSizes{2, 2, 4, 3}, HeadSizes{4, 2, 3, 5}})
-        expect_attention_of_one_worker(world, Rows::zigzag({7, 2}, world.size()), heads,
+        expect_attention_of_one_worker(world, TokenRows::zigzag({7, 2}, world.size()), heads,
                                        {.method = method, .scale = 0.7, .causal = true}, by_libtorch);
   });
 }
@@ -165,7 +165,7 @@ TEST(Attention, hides_what_a_function_says_and_gives_zeros_where_all_is_hidden) 
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
     for (const Method method : kMethods)
       for (const bool causal : {false, true})
-        for (const Rows& rows : ways_to_cut({7, 4}, world.size()))
+        for (const TokenRows& rows : ways_to_cut({7, 4}, world.size()))
           expect_attention_of_one_worker(world, rows, {.queries = 4, .keys = 2},
                                          {.method = method, .causal = causal, .mask = every_third}, by_formula);
   });
@@ -173,7 +173,7 @@ TEST(Attention, hides_what_a_function_says_and_gives_zeros_where_all_is_hidden) 
 
 TEST(Attention, hides_what_a_tensor_says) {
   for_each_world({1, 2, 3, 4}, [](const Communicator& world) {
-    const Rows rows = Rows::zigzag({6, 3}, world.size());
+    const TokenRows rows = TokenRows::zigzag({6, 3}, world.size());
     const at::Tensor hidden = at::zeros({1, rows.size(), rows.size()}, at::kBool);
     for (const int64_t sample : {0, 1}) {
       const int64_t begin = rows.offset(sample), count = rows.lengths()[static_cast<size_t>(sample)];
@@ -196,7 +196,7 @@ TEST(Attention, drops_the_probabilities_that_one_worker_drops) {
   for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
     for (const Method method : kMethods)
       for (const bool masked : {false, true})
-        for (const Rows& rows : ways_to_cut({7, 4}, world.size())) {
+        for (const TokenRows& rows : ways_to_cut({7, 4}, world.size())) {
           AttentionOptions options{.method = method, .causal = masked, .dropout = 0.4, .name = "a", .step = step};
           if (masked) options.mask = every_third;
           expect_attention_of_one_worker(world, rows, {.queries = 4, .keys = 2}, options, by_formula);
@@ -209,7 +209,7 @@ TEST(Attention, takes_whole_samples_of_about_equal_length_together) {
   for (const Lengths& lengths : {Lengths{5, 5, 5}, Lengths{70, 3, 70, 60, 0, 70, 9, 35}, Lengths{1, 33, 34}})
     for (const bool causal : {false, true})
       for (const int64_t keys : {1, 2})
-        expect_attention_of_one_worker(Communicator(), Rows::balanced(lengths, 1), {.queries = 2, .keys = keys},
+        expect_attention_of_one_worker(Communicator(), TokenRows::balanced(lengths, 1), {.queries = 2, .keys = keys},
                                        {.causal = causal}, by_libtorch);
 }
 
@@ -244,7 +244,7 @@ TEST(Attention, takes_samples_of_equal_length_through_the_kernel_in_one_call) {
     for (const Method method : {Method::ring, Method::ulysses}) {
       if (method == Method::ring && world.size() > 1) continue;  // whose tiles are of one sample each
       const Lengths lengths(16, 6);
-      const Rows rows = Rows::balanced(lengths, world.size());
+      const TokenRows rows = TokenRows::balanced(lengths, world.size());
       const auto qkv = own_qkv(rows, {.queries = 8, .keys = 4}, world);
       const KernelCalls kernel;
       const at::Tensor y = attention(qkv[0], qkv[1], qkv[2], rows, world, {.method = method, .causal = true});
@@ -260,7 +260,7 @@ TEST(Attention, between_hosts_makes_a_group_and_a_thread_once) {
     for (const Method method : kMethods) {
       const auto made = std::make_shared<Made>();
       const Communicator group = between_hosts(world, made);
-      const Rows rows = Rows::zigzag({9, 5}, group.size());
+      const TokenRows rows = TokenRows::zigzag({9, 5}, group.size());
       const auto qkv = own_qkv(rows, {}, world);
       for (int step = 0; step < 3; ++step) {
         attention(qkv[0], qkv[1], qkv[2], rows, group, {.method = method, .causal = true}).sum().backward();
@@ -281,14 +281,14 @@ TEST(Attention, goes_through_masks_and_dropout_in_blocks) {
     for (const double dropout : {0.0, 0.3})
       for (const bool causal : {false, true})
         expect_attention_of_one_worker(
-            world, Rows::balanced({1100}, world.size()), {.queries = 1, .keys = 1, .size = 2, .value_size = 2},
+            world, TokenRows::balanced({1100}, world.size()), {.queries = 1, .keys = 1, .size = 2, .value_size = 2},
             {.causal = causal, .mask = far, .dropout = dropout, .name = "a", .step = {.training = true}}, by_formula);
   });
 }
 
 TEST(Attention, takes_heads_however_they_lie_in_memory) {
   for_each_world({1, 2}, [](const Communicator& world) {
-    const Rows rows = Rows::balanced({9}, world.size());
+    const TokenRows rows = TokenRows::balanced({9}, world.size());
     std::vector<at::Tensor> own;
     for (const at::Tensor& x : whole_qkv(rows.size(), {}, world))
       own.push_back(take_block(x, rows.split(), world.rank()));
@@ -304,7 +304,7 @@ TEST(Attention, takes_heads_however_they_lie_in_memory) {
 
 TEST(Attention, of_16_bit_numbers_is_near_that_of_64) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
-    const Rows rows = Rows::zigzag({40}, world.size());
+    const TokenRows rows = TokenRows::zigzag({40}, world.size());
     std::vector<at::Tensor> own, narrow;
     for (const at::Tensor& x : whole_qkv(rows.size(), {}, world)) {
       narrow.push_back(take_block(x, rows.split(), world.rank()).to(at::kBFloat16).requires_grad_());
@@ -327,7 +327,7 @@ TEST(Attention, of_16_bit_numbers_is_near_that_of_64) {
 TEST(Attention, is_not_a_number_where_a_query_or_a_key_is_none) {
   for_each_world({1, 2}, [](const Communicator& world) {
     for (const Method method : kMethods) {
-      const Rows rows = Rows::balanced({6}, world.size());
+      const TokenRows rows = TokenRows::balanced({6}, world.size());
       std::vector<at::Tensor> whole = whole_qkv(rows.size(), {.queries = 2, .keys = 2}, world), own;
       whole[0].select(0, 4).select(0, 1).fill_(std::numeric_limits<double>::quiet_NaN());
       for (const at::Tensor& x : whole) own.push_back(take_block(x, rows.split(), world.rank()));
@@ -345,7 +345,7 @@ TEST(Attention, keeps_a_number_that_is_none_in_its_sample) {
   for_each_world({1, 2, 3}, [](const Communicator& world) {
     for (const Method method : kMethods)
       for (size_t which = 0; which < 3; ++which) {  // q, k or v
-        const Rows rows = Rows::balanced({4, 5, 1}, world.size());
+        const TokenRows rows = TokenRows::balanced({4, 5, 1}, world.size());
         std::vector<at::Tensor> whole = whole_qkv(rows.size(), {.queries = 2, .keys = 2}, world), own;
         whole[which].select(0, 5).fill_(std::numeric_limits<double>::quiet_NaN());  // of the second sample
         for (const at::Tensor& x : whole)
@@ -370,7 +370,7 @@ TEST(Attention, keeps_a_number_that_is_none_in_its_sample) {
 TEST(Attention, hides_later_keys_whatever_the_scale_is) {
   for_each_world({1, 3}, [](const Communicator& world) {
     for (const double scale : {0.0, -2.0}) {
-      const Rows rows = Rows::zigzag({7}, world.size());
+      const TokenRows rows = TokenRows::zigzag({7}, world.size());
       const auto of = [&](Method method) {
         std::vector<at::Tensor> own;
         for (const at::Tensor& x : whole_qkv(rows.size(), {}, world))

@@ -1,4 +1,4 @@
-#include "adjoin/nn/expert_rows.hpp"
+#include "adjoin/nn/expert_tokens.hpp"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -42,7 +42,7 @@ std::vector<int64_t> pairs_of_experts(std::span<const int64_t> expert_of, int64_
   std::vector<int64_t> counts(static_cast<size_t>(experts));
   for (const int64_t expert : expert_of) {
     require(expert >= 0 && expert < experts, [&] {
-      return "ExpertRows: rank " + std::to_string(rank) + ": expected experts from 0 to " +
+      return "ExpertTokens: rank " + std::to_string(rank) + ": expected experts from 0 to " +
              std::to_string(experts - 1) + ", got " + std::to_string(expert);
     });
     ++counts[static_cast<size_t>(expert)];
@@ -92,18 +92,18 @@ fixed::GroupedRows::OfSources rows_of_sources(const std::vector<int64_t>& counts
 
 }  // namespace
 
-ExpertRows::ExpertRows(const at::Tensor& chosen, const Split& experts, const Communicator& group, at::Device device,
-                       const std::vector<int64_t>& leaf_of, int64_t leaves) {
+ExpertTokens::ExpertTokens(const at::Tensor& chosen, const Split& experts, const Communicator& group, at::Device device,
+                           const std::vector<int64_t>& leaf_of, int64_t leaves) {
   const auto ranks = static_cast<size_t>(group.size());
   require(experts.parts() == group.size() && experts.in_order(), [&] {
-    return "ExpertRows: expected a range of experts for each of " + std::to_string(group.size()) + " ranks, got " +
+    return "ExpertTokens: expected a range of experts for each of " + std::to_string(group.size()) + " ranks, got " +
            experts.to_string();
   });
   auto routes = std::make_shared<Routes>();
   routes->rows = chosen.size(0);
   routes->top_k = chosen.size(1);
   routes->group = group;
-  const at::Tensor pairs = plain("ExpertRows", chosen).cpu().contiguous().view(-1);
+  const at::Tensor pairs = plain("ExpertTokens", chosen).cpu().contiguous().view(-1);
   const std::span expert_of(pairs.const_data_ptr<int64_t>(), static_cast<size_t>(pairs.numel()));
   routes->sent = pairs_of_experts(expert_of, experts.size(), group.rank());
   if (experts.size() > 1) {
@@ -146,7 +146,7 @@ ExpertRows::ExpertRows(const at::Tensor& chosen, const Split& experts, const Com
   routes_ = std::move(routes);
 }
 
-at::Tensor ExpertRows::to_experts(const at::Tensor& x) const {
+at::Tensor ExpertTokens::to_experts(const at::Tensor& x) const {
   at::Tensor sorted = x;
   if (routes_->order.defined())
     sorted =
@@ -165,7 +165,7 @@ at::Tensor ExpertRows::to_experts(const at::Tensor& x) const {
                came);
 }
 
-at::Tensor ExpertRows::from_experts(const at::Tensor& y) const {
+at::Tensor ExpertTokens::from_experts(const at::Tensor& y) const {
   at::Tensor sorted = y;
   if (routes_->group.size() > 1) {
     if (!routes_->back.empty())
@@ -181,8 +181,8 @@ at::Tensor ExpertRows::from_experts(const at::Tensor& y) const {
   return sorted.view({routes_->rows, routes_->top_k, sorted.size(1)});
 }
 
-AssumedExperts::AssumedExperts(Rows rows, bool alone)
-    : rows_(rows), alone_(alone), outer_(std::exchange(assumed, this)) {}
+AssumedExperts::AssumedExperts(Spread spread, bool alone)
+    : spread_(spread), alone_(alone), outer_(std::exchange(assumed, this)) {}
 AssumedExperts::~AssumedExperts() {
   assumed = outer_;
 }
@@ -195,9 +195,9 @@ at::Tensor AssumedExperts::in_place_of(const at::Tensor& chosen, const Split& ex
   if (!any()) return chosen;
   const int64_t here = experts.size(rank), top_k = chosen.size(1);
   // Consecutive experts, so that those of a row are different: in turn over all experts, or over those here.
-  const bool around_here = assumed->rows_ == Rows::here && top_k <= here;
-  const int64_t first = assumed->rows_ == Rows::here ? experts.offset(rank) : 0;
-  const at::Tensor pairs = assumed->rows_ == Rows::here && !around_here
+  const bool around_here = assumed->spread_ == Spread::here && top_k <= here;
+  const int64_t first = assumed->spread_ == Spread::here ? experts.offset(rank) : 0;
+  const at::Tensor pairs = assumed->spread_ == Spread::here && !around_here
                                ? at::arange(top_k, chosen.options()).expand_as(chosen)
                                : at::arange(chosen.numel(), chosen.options()).view_as(chosen);
   return around_here ? first + pairs.remainder(here) : (first + pairs).remainder(experts.size());

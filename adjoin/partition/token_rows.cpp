@@ -1,4 +1,4 @@
-#include "adjoin/partition/rows.hpp"
+#include "adjoin/partition/token_rows.hpp"
 
 #include <utility>
 
@@ -12,7 +12,7 @@ namespace {
 template <class Held>
 std::vector<std::vector<Run>> runs_of_pieces(const std::vector<int64_t>& lengths, int workers, int pieces,
                                              const Held& held) {
-  require(workers >= 1, [&] { return "Rows: expected at least 1 worker, got " + std::to_string(workers); });
+  require(workers >= 1, [&] { return "TokenRows: expected at least 1 worker, got " + std::to_string(workers); });
   std::vector<std::vector<Run>> runs(static_cast<size_t>(workers));
   for (size_t sample = 0; sample < lengths.size(); ++sample) {
     const Split cut = Split::balanced(lengths[sample], pieces, 0);
@@ -26,11 +26,11 @@ std::vector<std::vector<Run>> runs_of_pieces(const std::vector<int64_t>& lengths
 
 }  // namespace
 
-Rows Rows::balanced(const std::vector<int64_t>& lengths, int workers) {
+TokenRows TokenRows::balanced(const std::vector<int64_t>& lengths, int workers) {
   return {runs_of_pieces(lengths, workers, workers, [](int worker) { return std::vector<int>{worker}; }), lengths};
 }
 
-Rows Rows::zigzag(const std::vector<int64_t>& lengths, int workers) {
+TokenRows TokenRows::zigzag(const std::vector<int64_t>& lengths, int workers) {
   return {runs_of_pieces(lengths, workers, 2 * workers,
                          [=](int worker) {
                            return std::vector<int>{worker, 2 * workers - 1 - worker};
@@ -56,7 +56,7 @@ Range TokenBlocks::tokens(int64_t block, int64_t length) const {
   return balanced_range(length, static_cast<int>(count), static_cast<int>(block));
 }
 
-Rows Rows::in_blocks(const std::vector<int64_t>& lengths, const TokenBlocks& blocks) {
+TokenRows TokenRows::in_blocks(const std::vector<int64_t>& lengths, const TokenBlocks& blocks) {
   std::vector<std::vector<Run>> runs(blocks.held.size());
   for (size_t worker = 0; worker < runs.size(); ++worker)
     for (const int64_t block : blocks.held[worker])
@@ -65,8 +65,8 @@ Rows Rows::in_blocks(const std::vector<int64_t>& lengths, const TokenBlocks& blo
   return of_runs(std::move(runs), lengths);
 }
 
-Rows Rows::of_runs(std::vector<std::vector<Run>> runs, std::vector<int64_t> lengths) {
-  require(!runs.empty(), "Rows: expected at least 1 worker, got 0");
+TokenRows TokenRows::of_runs(std::vector<std::vector<Run>> runs, std::vector<int64_t> lengths) {
+  require(!runs.empty(), "TokenRows: expected at least 1 worker, got 0");
   const auto samples = static_cast<int64_t>(lengths.size());
   for (std::vector<Run>& held : runs) {
     std::erase_if(held, [](const Run& run) { return run.tokens.size() == 0; });
@@ -74,20 +74,20 @@ Rows Rows::of_runs(std::vector<std::vector<Run>> runs, std::vector<int64_t> leng
       require(run.sample >= 0 && run.sample < samples && run.tokens.begin >= 0 && run.tokens.size() > 0 &&
                   run.tokens.end <= lengths[static_cast<size_t>(run.sample)],
               [&] {
-                return "Rows: expected tokens within samples of lengths " + shape_text(lengths) + ", got " +
+                return "TokenRows: expected tokens within samples of lengths " + shape_text(lengths) + ", got " +
                        run.tokens.to_string() + " of sample " + std::to_string(run.sample);
               });
   }
-  Rows rows(std::move(runs), std::move(lengths));
+  TokenRows rows(std::move(runs), std::move(lengths));
   rows.split();  // throws unless the runs contain every token once
   return rows;
 }
 
-Rows::Rows(std::vector<std::vector<Run>> runs, std::vector<int64_t> lengths) {
+TokenRows::TokenRows(std::vector<std::vector<Run>> runs, std::vector<int64_t> lengths) {
   const auto table = std::make_shared<Table>();
   table->offsets = {0};
   for (const int64_t length : lengths) {
-    require(length >= 0, [&] { return "Rows: expected lengths of at least 0, got " + shape_text(lengths); });
+    require(length >= 0, [&] { return "TokenRows: expected lengths of at least 0, got " + shape_text(lengths); });
     table->offsets.push_back(table->offsets.back() + length);
   }
   table->runs = std::move(runs);
@@ -95,28 +95,28 @@ Rows::Rows(std::vector<std::vector<Run>> runs, std::vector<int64_t> lengths) {
   table_ = table;
 }
 
-Rows Rows::on_one_worker() const {
+TokenRows TokenRows::on_one_worker() const {
   return once("on one worker", [&] { return balanced(lengths(), 1); });
 }
 
-bool Rows::operator==(const Rows& other) const {
+bool TokenRows::operator==(const TokenRows& other) const {
   return table_ == other.table_ || (table_->lengths == other.table_->lengths && table_->runs == other.table_->runs);
 }
 
-int64_t Rows::size(int worker) const {
+int64_t TokenRows::size(int worker) const {
   int64_t size = 0;
   for (const Run& run : runs(worker)) size += run.tokens.size();
   return size;
 }
 
-std::vector<TokenPlace> Rows::places(int worker) const {
+std::vector<TokenPlace> TokenRows::places(int worker) const {
   std::vector<TokenPlace> places;
   for (const Run& run : runs(worker))
     for (int64_t token = run.tokens.begin; token < run.tokens.end; ++token) places.push_back({run.sample, token});
   return places;
 }
 
-Split Rows::split() const {
+Split TokenRows::split() const {
   std::vector<std::vector<Range>> parts;
   for (const std::vector<Run>& held : table_->runs) {
     parts.emplace_back();
@@ -126,7 +126,7 @@ Split Rows::split() const {
   return Split::of_ranges(std::move(parts), size(), 0);
 }
 
-std::string Rows::to_string() const {
+std::string TokenRows::to_string() const {
   std::string text = "samples of " + shape_text(lengths()) + " as";
   for (int worker = 0; worker < workers(); ++worker) {
     if (worker > 0) text += " |";

@@ -1,4 +1,4 @@
-#include "adjoin/partition/rows.hpp"
+#include "adjoin/partition/token_rows.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,38 +16,38 @@ using ::testing::HasSubstr;
 
 using Runs = std::vector<std::vector<Run>>;  // Run in a test is gtest's
 
-TEST(Rows, balanced_cuts_each_sample_over_the_workers) {
-  const Rows rows = Rows::balanced({5, 1, 0, 2}, 2);
+TEST(TokenRows, balanced_cuts_each_sample_over_the_workers) {
+  const TokenRows rows = TokenRows::balanced({5, 1, 0, 2}, 2);
   EXPECT_EQ(rows.to_string(), "samples of [5, 1, 0, 2] as 0:[0, 3) 1:[0, 1) 3:[0, 1) | 0:[3, 5) 3:[1, 2)");
   EXPECT_EQ(rows.size(), 8);
   EXPECT_THAT(std::vector<int64_t>({rows.size(0), rows.size(1)}), ElementsAre(5, 3));
   EXPECT_EQ(rows.offset(3), 6);
 }
 
-TEST(Rows, zigzag_gives_each_worker_a_piece_from_both_ends_of_each_sample) {
-  EXPECT_EQ(Rows::zigzag({8, 5}, 2).to_string(),
+TEST(TokenRows, zigzag_gives_each_worker_a_piece_from_both_ends_of_each_sample) {
+  EXPECT_EQ(TokenRows::zigzag({8, 5}, 2).to_string(),
             "samples of [8, 5] as 0:[0, 2) 0:[6, 8) 1:[0, 2) 1:[4, 5) | 0:[2, 4) 0:[4, 6) 1:[2, 3) 1:[3, 4)");
 }
 
 /// Scores that a worker computes where each token sees itself and those before it.
-int64_t causal_scores(const Rows& rows, int worker) {
+int64_t causal_scores(const TokenRows& rows, int worker) {
   int64_t scores = 0;
   for (const adjoin::Run& run : rows.runs(worker))
     for (int64_t token = run.tokens.begin; token < run.tokens.end; ++token) scores += token + 1;
   return scores;
 }
 
-TEST(Rows, zigzag_is_equally_much_causal_work_for_all) {
-  const Rows rows = Rows::zigzag({64, 16, 8}, 4);
+TEST(TokenRows, zigzag_is_equally_much_causal_work_for_all) {
+  const TokenRows rows = TokenRows::zigzag({64, 16, 8}, 4);
   for (int worker = 1; worker < 4; ++worker) EXPECT_EQ(causal_scores(rows, worker), causal_scores(rows, 0));
-  const Rows ranges = Rows::balanced({64, 16, 8}, 4);
+  const TokenRows ranges = TokenRows::balanced({64, 16, 8}, 4);
   EXPECT_GT(causal_scores(ranges, 3), 5 * causal_scores(ranges, 0));
 }
 
-TEST(Rows, in_blocks_follow_one_another_block_by_block) {
-  EXPECT_EQ(Rows::in_blocks({5, 1, 2}, TokenBlocks::of(3, 2, /*causal=*/false)).to_string(),
+TEST(TokenRows, in_blocks_follow_one_another_block_by_block) {
+  EXPECT_EQ(TokenRows::in_blocks({5, 1, 2}, TokenBlocks::of(3, 2, /*causal=*/false)).to_string(),
             "samples of [5, 1, 2] as 0:[0, 2) 1:[0, 1) 2:[0, 1) 0:[2, 4) 2:[1, 2) | 0:[4, 5)");
-  EXPECT_EQ(Rows::in_blocks({5, 2}, TokenBlocks::of(4, 2, /*causal=*/true)).to_string(),
+  EXPECT_EQ(TokenRows::in_blocks({5, 2}, TokenBlocks::of(4, 2, /*causal=*/true)).to_string(),
             "samples of [5, 2] as 0:[0, 2) 1:[0, 1) 0:[4, 5) | 0:[2, 3) 1:[1, 2) 0:[3, 4)");
 }
 
@@ -64,20 +64,20 @@ TEST(TokenBlocks, are_held_once_and_the_first_by_the_first_worker) {
       }
 }
 
-TEST(Rows, know_the_sample_and_token_of_each_row) {
-  const Rows rows = Rows::of_runs({{{1, {0, 2}}, {0, {2, 3}}}, {}, {{0, {0, 2}}}}, {3, 2});
+TEST(TokenRows, know_the_sample_and_token_of_each_row) {
+  const TokenRows rows = TokenRows::of_runs({{{1, {0, 2}}, {0, {2, 3}}}, {}, {{0, {0, 2}}}}, {3, 2});
   EXPECT_EQ(rows.places(0), (std::vector<TokenPlace>{{1, 0}, {1, 1}, {0, 2}}));
   EXPECT_TRUE(rows.places(1).empty());
 }
 
-TEST(Rows, are_a_split_of_the_samples_laid_one_behind_another) {
-  const Split split = Rows::of_runs({{{1, {0, 2}}, {0, {2, 3}}}, {}, {{0, {0, 2}}}}, {3, 2}).split();
+TEST(TokenRows, are_a_split_of_the_samples_laid_one_behind_another) {
+  const Split split = TokenRows::of_runs({{{1, {0, 2}}, {0, {2, 3}}}, {}, {{0, {0, 2}}}}, {3, 2}).split();
   EXPECT_TRUE(split == Split::of_ranges({{{3, 5}, {2, 3}}, {}, {{0, 2}}}, 5, 0)) << split.to_string();
 }
 
-TEST(Rows, refuse_runs_that_are_not_every_token_once) {
+TEST(TokenRows, refuse_runs_that_are_not_every_token_once) {
   const auto refusal = [](const Runs& runs) {
-    return test::message_of<InvalidArgument>([&] { Rows::of_runs(runs, {3}); });
+    return test::message_of<InvalidArgument>([&] { TokenRows::of_runs(runs, {3}); });
   };
   EXPECT_NE(refusal({{{0, {0, 2}}}}), "");                 // leaves one out
   EXPECT_NE(refusal({{{0, {0, 3}}}, {{0, {1, 2}}}}), "");  // has one twice
@@ -85,8 +85,8 @@ TEST(Rows, refuse_runs_that_are_not_every_token_once) {
               HasSubstr("expected tokens within samples of lengths [3], got [0, 4) of sample 0"));
   EXPECT_THAT(refusal({{{1, {0, 1}}}}), HasSubstr("got [0, 1) of sample 1"));
   EXPECT_THAT(refusal({}), HasSubstr("expected at least 1 worker"));
-  EXPECT_THROW(Rows::balanced({3, -1}, 2), InvalidArgument);
-  EXPECT_THROW(Rows::zigzag({3}, 0), InvalidArgument);
+  EXPECT_THROW(TokenRows::balanced({3, -1}, 2), InvalidArgument);
+  EXPECT_THROW(TokenRows::zigzag({3}, 0), InvalidArgument);
 }
 
 }  // namespace

@@ -39,26 +39,26 @@ struct TokenPlace {
 /// The sample and token of each row of activations [rows, …], on every worker of a group.
 ///
 /// Samples of any lengths are split over the workers; each token is a row of exactly one worker, and there is no padding. A
-/// worker's rows are its runs, one after another; it may have none. Arithmetic alone: workers that construct equal Rows need
+/// worker's rows are its runs, one after another; it may have none. Arithmetic alone: workers that construct equal TokenRows need
 /// not communicate. Copies share one table, and with it the values derived from it (`once`).
-class Rows {
+class TokenRows {
  public:
   /// Cuts each sample into balanced parts of its tokens; worker i gets the i-th part.
   /// Throws: InvalidArgument for a negative length or no workers (as do the functions below).
-  static Rows balanced(const std::vector<int64_t>& lengths, int workers);
+  static TokenRows balanced(const std::vector<int64_t>& lengths, int workers);
 
   /// Cuts each sample into 2 P balanced pieces; worker i of P gets the i-th from the beginning and the i-th from the end: so
   /// causal attention is the same amount of work for all, whatever the lengths are.
   /// Source: Brandon et al., "Striped attention", arXiv 2311.09431, discuss why; the zig-zag is that of Llama 3, arXiv
   ///         2407.21783, section 3.3.2
-  static Rows zigzag(const std::vector<int64_t>& lengths, int workers);
+  static TokenRows zigzag(const std::vector<int64_t>& lengths, int workers);
 
   /// A worker's rows are those of the first block that it holds, sample by sample, then those of the next one.
-  static Rows in_blocks(const std::vector<int64_t>& lengths, const TokenBlocks& blocks);
+  static TokenRows in_blocks(const std::vector<int64_t>& lengths, const TokenBlocks& blocks);
 
   /// Worker i holds the runs of runs[i], in that order; samples are numbered from 0.
   /// Throws: InvalidArgument unless every token of each sample is in exactly one run.
-  static Rows of_runs(std::vector<std::vector<Run>> runs, std::vector<int64_t> lengths);
+  static TokenRows of_runs(std::vector<std::vector<Run>> runs, std::vector<int64_t> lengths);
 
   int workers() const { return static_cast<int>(table_->runs.size()); }
   std::span<const Run> runs(int worker) const { return table_->runs[static_cast<size_t>(worker)]; }
@@ -74,7 +74,7 @@ class Rows {
   /// The same rows as a split of dim 0 of a tensor in which the samples follow one another.
   Split split() const;
   /// All rows on one worker, sample by sample.
-  Rows on_one_worker() const;
+  TokenRows on_one_worker() const;
 
   /// What layers derive from the rows, made once for all layers of a micro-batch (Memo::once).
   template <class Make>
@@ -82,12 +82,12 @@ class Rows {
     return table_->derived.once(key, make);
   }
 
-  bool operator==(const Rows& other) const;
+  bool operator==(const TokenRows& other) const;
   /// "samples of [5, 3] as 0:[0, 3) | 0:[3, 5) 1:[0, 3)"
   std::string to_string() const;
 
  private:
-  Rows(std::vector<std::vector<Run>> runs, std::vector<int64_t> lengths);
+  TokenRows(std::vector<std::vector<Run>> runs, std::vector<int64_t> lengths);
 
   struct Table {
     std::vector<std::vector<Run>> runs;

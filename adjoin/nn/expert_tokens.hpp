@@ -16,7 +16,7 @@ namespace adjoin::nn {
 ///
 /// A row goes to each of its experts. The pairs of a row and an expert are sorted by expert once; then all_to_all sends each
 /// rank its pairs.
-class ExpertRows {
+class ExpertTokens {
  public:
   /// `chosen`: [rows, top_k] int64, the experts of each row here, all different; `experts`: which experts each rank of the
   /// group has, in rank order; `device`: where the rows are. The host counts what was chosen, and waits where that is on a device.
@@ -24,8 +24,8 @@ class ExpertRows {
   /// Cost:   one number for each expert, and leaf, sent to its rank
   /// Throws: InvalidArgument unless each rank of the group has one range of experts, in order, and for a chosen expert that is
   ///         in none of these
-  ExpertRows(const at::Tensor& chosen, const Split& experts, const Communicator& group, at::Device device = at::kCPU,
-             const std::vector<int64_t>& leaf_of = {}, int64_t leaves = 0);
+  ExpertTokens(const at::Tensor& chosen, const Split& experts, const Communicator& group, at::Device device = at::kCPU,
+               const std::vector<int64_t>& leaf_of = {}, int64_t leaves = 0);
 
   /// Shape:   [rows, features] -> the rows of each expert of this rank, expert by expert
   /// Kinds:   split -> split in another way
@@ -60,12 +60,12 @@ class ExpertRows {
 /// While it lives, rows on this thread go to assumed experts instead of those that their scores choose: for plans and tests.
 class AssumedExperts {
  public:
-  enum class Rows : uint8_t {
+  enum class Spread : uint8_t {
     even,  ///< all experts get the same number
     here,  ///< the experts of this rank get all rows that they can, from all ranks
   };
   /// `alone`: the other ranks do not exist, so each is assumed to send what this rank sends.
-  AssumedExperts(Rows rows, bool alone);
+  AssumedExperts(Spread spread, bool alone);
   ~AssumedExperts();
   AssumedExperts(const AssumedExperts&) = delete;
   AssumedExperts& operator=(const AssumedExperts&) = delete;
@@ -77,7 +77,7 @@ class AssumedExperts {
   bool alone() const { return alone_; }
 
  private:
-  Rows rows_;
+  Spread spread_;
   bool alone_;
   const AssumedExperts* outer_;
 };

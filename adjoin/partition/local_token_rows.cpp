@@ -1,4 +1,4 @@
-#include "adjoin/partition/local_rows.hpp"
+#include "adjoin/partition/local_token_rows.hpp"
 
 #include <memory>
 #include <string>
@@ -8,31 +8,31 @@
 
 namespace adjoin {
 
-LocalRows::LocalRows(Rows rows, int index) : rows_(std::move(rows)), index_(index) {
+LocalTokenRows::LocalTokenRows(TokenRows rows, int index) : rows_(std::move(rows)), index_(index) {
   require(index >= 0 && index < rows_->workers(), [&] {
-    return "LocalRows: expected a worker from 0 to " + std::to_string(rows_->workers() - 1) + ", got " +
+    return "LocalTokenRows: expected a worker from 0 to " + std::to_string(rows_->workers() - 1) + ", got " +
            std::to_string(index);
   });
 }
 
-const Rows& LocalRows::all() const {
-  require(rows_.has_value(), "LocalRows: expected rows with known samples and tokens, got none");
+const TokenRows& LocalTokenRows::all() const {
+  require(rows_.has_value(), "LocalTokenRows: expected rows with known samples and tokens, got none");
   return *rows_;
 }
 
-int64_t LocalRows::size() const {
+int64_t LocalTokenRows::size() const {
   const int64_t of_worker = all().size(index_);
   return part_ ? part_->size() : of_worker;
 }
 
-LocalRows LocalRows::part(Range some) const {
+LocalTokenRows LocalTokenRows::part(Range some) const {
   const int64_t before = part_ ? part_->begin : 0;
-  LocalRows part = *this;
+  LocalTokenRows part = *this;
   part.part_ = Range{before + some.begin, before + some.end};
   return part;
 }
 
-std::shared_ptr<const std::vector<TokenPlace>> LocalRows::places(int64_t count) const {
+std::shared_ptr<const std::vector<TokenPlace>> LocalTokenRows::places(int64_t count) const {
   using Places = std::vector<TokenPlace>;
   if (!rows_) {
     Places samples;
@@ -40,7 +40,7 @@ std::shared_ptr<const std::vector<TokenPlace>> LocalRows::places(int64_t count) 
     return std::make_shared<const Places>(std::move(samples));
   }
   require(size() == count, [&] {
-    return "LocalRows: expected " + std::to_string(size()) + " rows, as many as it describes, got " +
+    return "LocalTokenRows: expected " + std::to_string(size()) + " rows, as many as it describes, got " +
            std::to_string(count);
   });
   const std::string key = "places " + std::to_string(index_) +
