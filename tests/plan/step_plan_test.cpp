@@ -24,6 +24,7 @@
 #include "adjoin/movement/peak_memory.hpp"
 #include "adjoin/task/grid_sizes.hpp"
 #include "adjoin/train/trainer.hpp"
+#include "tests/support/configurations.hpp"
 #include "tests/support/random_task.hpp"
 #include "tests/support/seen_steps.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -46,15 +47,12 @@ Precision in_turn(std::string_view model, int value) {
   return (value + (model == "decoder" || model == "bert")) % 2 == 0 ? Precision::fp32 : Precision::bf16;
 }
 
-/// Sizes that neither 2 nor 3 divide, and every part that calls something.
-Configuration uneven(const std::string& model, Precision precision) {
-  Configuration c = configuration_of(model == "decoder" ? "gpt-tiny" : "tiny");
+/// Every part that calls something.
+Configuration uneven_sizes(const std::string& model, Precision precision) {
+  Configuration c = testing::uneven(model);
   c.precision = precision;
   c.hidden = 35;
-  c.heads = 5;
   c.sequence = 12;
-  c.batch = 7;
-  c.vocabulary_size = 51;
   c.positions = models::TransformerOptions::Positions::learned;
   return c;
 }
@@ -96,7 +94,7 @@ TEST(PlanStep, tells_what_each_rank_then_calls) {
     for (const Precision precision :
          {Precision::fp32, model == std::string("classifier") ? Precision::fp64 : Precision::bf16})
       for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
-        for (Configuration c : layouts_of(uneven(model, precision), world.size())) {
+        for (Configuration c : layouts_of(uneven_sizes(model, precision), world.size())) {
           if (c.pp == 1) c.microbatches = 1 + world.size() % 2;
           if (precision == Precision::fp32) c.optimizer = OptimizerRule::muon;
           const std::unique_ptr<Task> task = task_of(c);
@@ -194,7 +192,7 @@ TEST(PlanStep, knows_how_often_gradients_of_shared_shards_are_summed) {
   for (const char* schedule : {"1f1b", "zb-h1"})
     for (const char* recompute : {"none", "segment"})
       for_each_world({2, 4}, [&](const Communicator& world) {
-        Configuration c = uneven("decoder", Precision::fp32);
+        Configuration c = uneven_sizes("decoder", Precision::fp32);
         c.dp = 2;
         c.tp = world.size() / 2;
         c.zero = 3;
@@ -322,7 +320,7 @@ class PlainTask : public Task {
 };
 
 TEST(PlanStep, knows_split_rows_of_more_micro_batches_than_it_runs) {
-  Configuration c = uneven("classifier", Precision::fp32);
+  Configuration c = uneven_sizes("classifier", Precision::fp32);
   c.hidden = 16;
   c.heads = 4;
   c.sequence = 40;

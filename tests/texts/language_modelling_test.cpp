@@ -13,6 +13,7 @@
 #include "adjoin/movement/mappings.hpp"
 #include "adjoin/nn/parameter.hpp"
 #include "adjoin/train/trainer.hpp"
+#include "tests/support/configurations.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/worlds.hpp"
 
@@ -48,16 +49,11 @@ LanguageInput input() {
   return {data::byte_vocabulary(), letters(60), letters(5)};
 }
 
-/// Sizes that neither 2, 3 nor 4 divide, and a batch that dp does not.
 Configuration uneven_decoder() {
-  Configuration c = configuration_of("gpt-tiny");
+  Configuration c = uneven("decoder");
   c.precision = Precision::fp64;
   c.layers = 1;
-  c.hidden = 30;
-  c.heads = 5;
   c.sequence = 24;
-  c.dropout = 0.1;
-  c.batch = 7;
   c.seed = 3;
   return c;
 }

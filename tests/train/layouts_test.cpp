@@ -15,6 +15,7 @@
 #include "adjoin/hugging_face/family.hpp"
 #include "adjoin/task/grid_sizes.hpp"
 #include "adjoin/train/trainer.hpp"
+#include "tests/support/configurations.hpp"
 #include "tests/support/pytorch_schedules.hpp"
 #include "tests/support/random_task.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -27,19 +28,12 @@ using namespace adjoin::testing;
 
 constexpr int64_t kLayoutSteps = 8;
 
-/// Sizes that neither 2, 3 nor 4 divide, and every option that has a mask.
+/// Three layers, and every option that has a mask.
 Configuration odd_sizes(const std::string& model) {
-  Configuration c = configuration_of(model == "decoder" ? "gpt-tiny" : "tiny");
+  Configuration c = uneven(model);
   c.precision = Precision::fp64;
   c.layers = 3;
-  c.hidden = 30;
-  c.heads = 5;
-  c.sequence = 22;
-  c.vocabulary_size = 53;
-  c.dropout = 0.1;
   c.token_dropout = 0.1;
-  c.batch = 7;
-  c.lr = 3e-3;
   return c;
 }
 

@@ -20,6 +20,7 @@
 #include "adjoin/train/lanes.hpp"
 #include "adjoin/train/tasks.hpp"
 #include "adjoin/train/trainer.hpp"
+#include "tests/support/configurations.hpp"
 #include "tests/support/failures.hpp"
 #include "tests/support/random_task.hpp"
 #include "tests/support/scale.hpp"
@@ -33,16 +34,11 @@ using namespace adjoin::testing;
 constexpr int64_t kStepsInOrder = 4;
 
 Configuration odd_sizes(bool is_decoder, int64_t tokens = 1) {
-  Configuration c = configuration_of(is_decoder ? "gpt-tiny" : "tiny");
+  Configuration c = uneven(is_decoder ? "decoder" : "classifier");
   c.layers = 2;
   c.hidden = 40;
-  c.heads = 5;
-  c.sequence = 22;
-  c.vocabulary_size = 53;
-  c.dropout = 0.1;
   c.batch = 9;
   c.clip = 0.5;
-  c.lr = 3e-3;
   c.same_bits = "lanes=5,leaves=2,features=4";  // 5: the fewest whose tree is no chain
   if (tokens > 1) c.same_bits += ",tokens=" + std::to_string(tokens);
   return c;

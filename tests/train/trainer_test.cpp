@@ -15,6 +15,7 @@
 #include "adjoin/texts/text_classification.hpp"
 #include "adjoin/train/interrupt.hpp"
 #include "adjoin/train/schedule.hpp"
+#include "tests/support/configurations.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace adjoin::train {
@@ -22,17 +23,13 @@ namespace {
 
 using namespace adjoin::testing;
 
-/// A model with every option that has a mask, heads that neither 2, 3 nor 4 divide, and batches that dp does not
-/// divide.
-Configuration uneven() {
-  Configuration c = configuration_of("tiny");
+/// A model with every option that has a mask.
+Configuration uneven_classifier() {
+  Configuration c = uneven("classifier");
   c.precision = Precision::fp64;
   c.hidden = 25;
-  c.heads = 5;
-  c.dropout = 0.1;
+  c.sequence = 40;
   c.token_dropout = 0.1;
-  c.batch = 7;
-  c.lr = 3e-3;
   c.seed = 9;
   return c;
 }
@@ -76,13 +73,13 @@ std::vector<double> losses(const Configuration& configuration, const Communicato
 }
 
 TEST(Trainer, trains_the_same_model_in_every_layout) {
-  Configuration one = uneven();
+  Configuration one = uneven_classifier();
   const std::vector<double> expected = losses(one, Communicator());
   EXPECT_LT(expected.back(), expected.front()) << "nothing was learned, so agreement would mean little";
   for_each_world({1, 2, 3, 4}, [&](const Communicator& world) {
     for (int tp = 1; tp <= world.size(); ++tp) {
       if (world.size() % tp != 0) continue;
-      Configuration c = uneven();
+      Configuration c = uneven_classifier();
       c.dp = world.size() / tp;
       c.tp = tp;
       c.microbatches = 1 + c.dp % 3;  // of a part of one to seven samples, so that some have none
@@ -104,7 +101,7 @@ TEST(Trainer, takes_batches_of_fewer_samples_than_workers) {
     return trainer.step(batch, 1, 1e-3).loss;
   };
   for (const char* pooling : {"cls", "mean"}) {
-    Configuration c = uneven();
+    Configuration c = uneven_classifier();
     set("pooling", pooling, c);
     const double expected = train_on_one(c, Communicator());
     for_each_world({2, 3}, [&](const Communicator& world) {
@@ -122,9 +119,9 @@ TEST(Trainer, evaluates_the_exact_mean_in_every_layout) {
     trainer.initialize();
     return trainer.evaluate(data::Part::test, batch);
   };
-  const Evaluation expected = evaluate(uneven(), Communicator(), 1);
+  const Evaluation expected = evaluate(uneven_classifier(), Communicator(), 1);
   for_each_world({1, 2, 3}, [&](const Communicator& world) {
-    Configuration c = uneven();
+    Configuration c = uneven_classifier();
     c.dp = world.size();
     for (const int64_t batch : {2, 64}) {
       const Evaluation found = evaluate(c, world, batch);
@@ -150,7 +147,7 @@ TEST(Trainer, evaluates_to_the_mean_that_is_computed_by_hand) {
   for (const int64_t label : {1, 0, 1, 1, 0, 1, 1}) builder.add(std::vector<int64_t>{2, 5, 6, 3}, label);
   const data::TokenStore seven = builder.finish();
   for_each_world({1, 2, 3}, [&](const Communicator& world) {
-    Configuration c = uneven();
+    Configuration c = uneven_classifier();
     c.dp = world.size();
     Learner learner(c, world, seven);
     Trainer& trainer = learner.trainer;
@@ -173,7 +170,7 @@ TEST(Trainer, leaves_an_evaluation_at_an_interrupt_on_any_rank) {
   for_each_world({1, 2}, [&](const Communicator& world) {
     std::optional<InterruptGuard> guard;  // of the process
     if (world.rank() == 0) guard.emplace("");
-    Configuration c = uneven();
+    Configuration c = uneven_classifier();
     c.dp = world.size();
     Learner learner(c, world);
     Trainer& trainer = learner.trainer;
@@ -187,7 +184,7 @@ TEST(Trainer, leaves_an_evaluation_at_an_interrupt_on_any_rank) {
 }
 
 TEST(Trainer, in_16_bits_keeps_float32_weights_and_follows_float32_losses_in_every_layout) {
-  Configuration c = uneven();
+  Configuration c = uneven_classifier();
   c.precision = Precision::fp32;
   constexpr int64_t kFew = 3;
   const std::vector<double> single = losses(c, Communicator(), kFew);
@@ -231,7 +228,7 @@ TEST(Trainer, in_fp16_skips_a_step_whose_scaled_gradients_overflow_and_takes_it_
     EXPECT_FALSE(weights()[0].equal(before[0]));
   };
   for_each_world({1, 2, 4}, [&](const Communicator& world) {
-    Configuration c = uneven();
+    Configuration c = uneven_classifier();
     c.precision = Precision::fp16;
     for (const int64_t pp : {1, 2})
       for (c.zero = 0; c.zero <= 3; ++c.zero) {
@@ -244,7 +241,7 @@ TEST(Trainer, in_fp16_skips_a_step_whose_scaled_gradients_overflow_and_takes_it_
 }
 
 TEST(Trainer, refuses_a_world_that_is_not_dp_times_tp) {
-  Configuration c = uneven();
+  Configuration c = uneven_classifier();
   c.dp = 2;
   EXPECT_THROW(Learner(c, Communicator()), InvalidArgument);
 }
