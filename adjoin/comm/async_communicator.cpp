@@ -237,9 +237,10 @@ bool Handle::done() const {
 AsyncCommunicator::AsyncCommunicator(const Communicator& group, Where where)
     : group_(own_group(group, where)), stream_(std::make_shared<Stream>(group.backend(), group_.backend())) {}
 
-Handle AsyncCommunicator::make(Call&& call) const {
-  group_.prepare(call);
-  return run([own = std::make_shared<const OwnCall>(call)](const Communicator& group) { group.make(Call(own->call)); });
+Handle AsyncCommunicator::carry_out(Call&& call) const {
+  group_.fill_and_check(call);
+  return run(
+      [own = std::make_shared<const OwnCall>(call)](const Communicator& group) { group.carry_out(Call(own->call)); });
 }
 
 Handle AsyncCommunicator::run(std::function<void(const Communicator&)> work) const {

@@ -46,7 +46,7 @@ class AsyncCommunicator : public Operations<AsyncCommunicator, Handle> {
   int size() const { return group_.size(); }
 
   /// Starts any of the operations, given as a value.
-  Handle make(Call&& call) const;
+  Handle carry_out(Call&& call) const;
   /// Runs several calls in a row as one operation; `work` gets the group of the operations.
   Handle run(std::function<void(const Communicator& group)> work) const;
 

@@ -111,7 +111,7 @@ bool Communicator::checked() const {
   return state_->backend->is_checked();
 }
 
-void Communicator::prepare(Call& call) const {
+void Communicator::fill_and_check(Call& call) const {
   if (CallSite::current()) call.where = *CallSite::current();
   call.rank = state_->rank;
   call.size = state_->size;
@@ -188,7 +188,7 @@ class Communicator::Begun final : public Pending {
   const Call& call() const { return own_.call; }
   void end() {
     if (!has_ended_) try {
-        running_ ? running_->wait() : group_.carry_out(carried_out());
+        running_ ? running_->wait() : group_.hand_over(carried_out());
         if (staged_) staged_->finish();
       } catch (...) {
         error_ = std::current_exception();
@@ -223,7 +223,7 @@ Begin Communicator::begin() const {
 }
 
 std::unique_ptr<Pending> Communicator::begin(Call&& call) const {
-  prepare(call);
+  fill_and_check(call);
   number(call);
   call.is_begun = true;
   return std::make_unique<Begun>(*this, call);
@@ -255,24 +255,24 @@ void Communicator::require_nothing_begun() const {
   require(calls.empty(), "expected this rank to wait for what it has begun: " + joined(calls));
 }
 
-void Communicator::carry_out(const Call& call) const {
+void Communicator::hand_over(const Call& call) const {
   if (StagedCall::is_needed(call, *state_->backend)) {
     if (call.size == 1 && call.collective && kind_of(*call.collective).is_in_place)
       return;  // no need to wait for a device
     const StagedCall staged(call);
-    carry_out(staged.call());
+    hand_over(staged.call());
     return staged.finish();
   }
   call.collective ? state_->backend->run_collective(call) : state_->backend->exchange(call.messages, call);
 }
 
-void Communicator::make(Call&& call) const {
+void Communicator::carry_out(Call&& call) const {
   if (turns()) return begin(std::move(call))->wait();
-  prepare(call);
+  fill_and_check(call);
   number(call);
   const Seen seen(state_->observer.get(), call);
   end_begun(call.sequence);
-  carry_out(call);
+  hand_over(call);
 }
 
 std::optional<Communicator> Communicator::split(int color, int key, Where where) const {

@@ -17,7 +17,7 @@ class AsyncCommunicator;
 class Begin;
 class Turns;
 
-/// The operations of a group of workers. `Group` carries them out with make(Call&&): Communicator blocks until the operation is
+/// The operations of a group of workers. `Group` carries them out with carry_out(Call&&): Communicator blocks until the operation is
 /// done, Begin returns what is pending, and AsyncCommunicator a handle.
 ///
 /// Every call checks its arguments before anything is sent, and throws InvalidArgument that names the rank, the operation, what
@@ -32,49 +32,49 @@ class Operations {
   /// Sends to rank `to`; ends when the message was received. Zero elements are a message too.
   Result send(ConstBuffer in, int to, int tag = 0, Where where = Where::current()) const {
     const Message messages[] = {send_of(in, to, tag)};
-    return make({.name = "send", .messages = messages, .where = where});
+    return carry_out({.name = "send", .messages = messages, .where = where});
   }
   Result recv(Buffer out, int from, int tag = 0, Where where = Where::current()) const {
     const Message messages[] = {receive_of(out, from, tag)};
-    return make({.name = "recv", .messages = messages, .where = where});
+    return carry_out({.name = "recv", .messages = messages, .where = where});
   }
   /// A send and a receive posted together, so that ranks in a ring can call it without deadlock.
   Result sendrecv(ConstBuffer in, int to, Buffer out, int from, int tag = 0, Where where = Where::current()) const {
     const Message messages[] = {send_of(in, to, tag), receive_of(out, from, tag)};
-    return make({.name = "sendrecv", .messages = messages, .where = where});
+    return carry_out({.name = "sendrecv", .messages = messages, .where = where});
   }
   /// Messages posted together, of contiguous elements or of boxes.
   Result exchange(std::span<const Message> messages, Where where = Where::current()) const {
-    return make({.name = "exchange", .messages = messages, .where = where});
+    return carry_out({.name = "exchange", .messages = messages, .where = where});
   }
 
   Result barrier(Where where = Where::current()) const {
-    return make({.collective = Collective::barrier, .where = where});
+    return carry_out({.collective = Collective::barrier, .where = where});
   }
   Result broadcast(Buffer buffer, int root, Where where = Where::current()) const {
-    return make({.collective = Collective::broadcast, .in = buffer, .out = buffer, .root = root, .where = where});
+    return carry_out({.collective = Collective::broadcast, .in = buffer, .out = buffer, .root = root, .where = where});
   }
   /// `out` is used on the root only, where it may be `in` itself.
   Result reduce(ConstBuffer in, Buffer out, Reduction reduction, int root, Where where = Where::current()) const {
-    return make(
+    return carry_out(
         {.collective = Collective::reduce, .in = in, .out = out, .reduction = reduction, .root = root, .where = where});
   }
   Result all_reduce(Buffer buffer, Reduction reduction = Reduction::sum, Where where = Where::current()) const {
-    return make(
+    return carry_out(
         {.collective = Collective::all_reduce, .in = buffer, .out = buffer, .reduction = reduction, .where = where});
   }
   /// Rank r gives counts[r] elements; the root's `out` holds all in rank order. `counts` is the same on all ranks.
   Result gather(ConstBuffer in, Buffer out, Counts counts, int root, Where where = Where::current()) const {
-    return make(
+    return carry_out(
         {.collective = Collective::gather, .in = in, .out = out, .counts = counts, .root = root, .where = where});
   }
   Result scatter(ConstBuffer in, Buffer out, Counts counts, int root, Where where = Where::current()) const {
-    return make(
+    return carry_out(
         {.collective = Collective::scatter, .in = in, .out = out, .counts = counts, .root = root, .where = where});
   }
   /// As gather, but every rank gets all blocks. `in` may be this rank's own block of `out`.
   Result all_gather(ConstBuffer in, Buffer out, Counts counts, Where where = Where::current()) const {
-    return make({.collective = Collective::all_gather, .in = in, .out = out, .counts = counts, .where = where});
+    return carry_out({.collective = Collective::all_gather, .in = in, .out = out, .counts = counts, .where = where});
   }
   /// `in` holds the blocks of all ranks in rank order; `out` gets this rank's block, reduced over the ranks. `out` may be this
   /// rank's own block of `in`; the other blocks of `in` are not changed.
@@ -82,18 +82,18 @@ class Operations {
                         Where where = Where::current()) const {
     Call call{.collective = Collective::reduce_scatter, .in = in, .out = out, .counts = counts, .where = where};
     call.reduction = reduction;
-    return make(std::move(call));
+    return carry_out(std::move(call));
   }
   /// Block p of `in` (send_counts[p] elements) goes to rank p, block p of `out` (receive_counts[p]) comes from it.
   Result all_to_all(ConstBuffer in, Counts send_counts, Buffer out, Counts receive_counts,
                     Where where = Where::current()) const {
     Call call{.collective = Collective::all_to_all, .in = in, .out = out, .counts = send_counts, .where = where};
     call.receive_counts = receive_counts;
-    return make(std::move(call));
+    return carry_out(std::move(call));
   }
 
  private:
-  Result make(Call&& call) const { return static_cast<const Group&>(*this).make(std::move(call)); }
+  Result carry_out(Call&& call) const { return static_cast<const Group&>(*this).carry_out(std::move(call)); }
 };
 
 /// One worker's handle on one group of workers: users hold it and pass it around by value. Copies share the group. A call that
@@ -109,8 +109,8 @@ class Communicator : public Operations<Communicator, void> {
   /// Whether the calls of all ranks are compared in this world: LaunchOptions::checked.
   bool checked() const;
 
-  /// Makes any of the operations, given as a value.
-  void make(Call&& call) const;
+  /// Any of the operations, given as a value.
+  void carry_out(Call&& call) const;
   /// The same operations, each of which begins and is waited for later: `const auto sum = group.begin().all_reduce(x);`, and
   /// then `sum->wait();`.
   Begin begin() const;
@@ -120,8 +120,8 @@ class Communicator : public Operations<Communicator, void> {
   /// Throws: InvalidArgument that names the calls that this rank has begun, on this group or those made from it, and that have
   ///         neither ended nor been waited for
   void require_nothing_begun() const;
-  /// Adds to a call what this group knows, and checks it; make() does so itself.
-  void prepare(Call& call) const;
+  /// Adds to a call what this group knows, and checks it; carry_out() does so itself.
+  void fill_and_check(Call& call) const;
 
   /// The rank of each member of this group in the world that it was made from by subset and split. Nothing is sent.
   std::span<const int> world_ranks() const;
@@ -176,7 +176,7 @@ class Communicator : public Operations<Communicator, void> {
   std::unique_ptr<Pending> begin(Call&& call) const;
   void check_thread(const Call& call, std::string_view wait = "") const;
   void number(Call& call) const;
-  void carry_out(const Call& call) const;
+  void hand_over(const Call& call) const;
   void end_begun(uint64_t before) const;
   Turns* turns() const;
 
@@ -193,7 +193,7 @@ class Communicator : public Operations<Communicator, void> {
 class Begin : public Operations<Begin, std::unique_ptr<Pending>> {
  public:
   explicit Begin(Communicator group) : group_(std::move(group)) {}
-  std::unique_ptr<Pending> make(Call&& call) const { return group_.begin(std::move(call)); }
+  std::unique_ptr<Pending> carry_out(Call&& call) const { return group_.begin(std::move(call)); }
 
  private:
   Communicator group_;

@@ -134,7 +134,7 @@ void make_call(const Communicator& group, const Exercise& e, const Elements& in,
     call.counts = sent;
     call.receive_counts = received;
   }
-  group.make(std::move(call));
+  group.carry_out(std::move(call));
 }
 
 /// Tries every reduction, each with another root; collectives without reduction with the first and the last rank as the root.

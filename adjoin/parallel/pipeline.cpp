@@ -264,7 +264,7 @@ class PipelineRank {
       messages.push_back(
           receive_of(buffer_of_reals(items.back().tensor), rank_of(from), tag_of(from, to, messages.size())));
     }
-    if (!messages.empty()) ranks_.make({.name = "recv", .messages = messages});
+    if (!messages.empty()) ranks_.carry_out({.name = "recv", .messages = messages});
     for (size_t i = 0; i < items.size(); ++i) items[i].tensor.requires_grad_(spec.items[i].has_gradient);
     return items;
   }

@@ -185,7 +185,7 @@ void expect_same_bits(const Communicator& group, ElementType type, int64_t count
   };
   struct Waiting : Operations<Waiting, void> {
     explicit Waiting(const Communicator& of) : begin(of.begin()) {}
-    void make(Call&& call) const { begin.make(std::move(call))->wait(); }
+    void carry_out(Call&& call) const { begin.carry_out(std::move(call))->wait(); }
     Begin begin;
   };
   std::vector<char> x = given, y = given, out(each), other(each);

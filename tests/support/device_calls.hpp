@@ -149,7 +149,7 @@ class DeviceCalls {
       return made;
     };
     if (call.collective == Collective::barrier) in = out = device_in = device_out = {};
-    host_.make(with(in, out));
+    host_.carry_out(with(in, out));
     item.expected.assign(static_cast<const char*>(out.data), static_cast<const char*>(out.data) + out.bytes());
     item.out.buffer = device_out;
     start_call(item, with(device_in, device_out));
@@ -185,21 +185,21 @@ class DeviceCalls {
     item.messages = messages(item.in.buffer.data, item.out.buffer.data, device_);
     if (draw(2) == 0) return start_call(item, {.name = "exchange", .messages = item.messages});
     const std::span<const Message> both = item.messages;
-    item.begun = world_.begin().make({.name = "isend", .messages = both.first(1)});
-    world_.make({.name = "recv", .messages = both.last(1)});
+    item.begun = world_.begin().carry_out({.name = "isend", .messages = both.first(1)});
+    world_.carry_out({.name = "recv", .messages = both.last(1)});
     under_way_.push_back(&item);
   }
 
   void start_call(Item& item, Call&& call) {
     switch (draw(4)) {
       case 0:
-        item.begun = begun_.begin().make(std::move(call));
+        item.begun = begun_.begin().carry_out(std::move(call));
         break;
       case 1:
-        item.handle = stream_.make(std::move(call));
+        item.handle = stream_.carry_out(std::move(call));
         break;
       default:
-        world_.make(std::move(call));
+        world_.carry_out(std::move(call));
     }
     under_way_.push_back(&item);
     while (std::ssize(under_way_) > draw(4)) wait();

@@ -37,7 +37,7 @@ void Workload::call(Collective collective) const {
   if (has_blocks(collective)) call.counts = counts_;
   if (kind.gives == kind.gets && has_blocks(collective)) call.receive_counts = counts_;
   if (has_root(collective)) call.root = 0;
-  world_.make(std::move(call));
+  world_.carry_out(std::move(call));
 }
 
 void Workload::write() const {
