@@ -124,6 +124,7 @@ std::string failed_operations(const Diagnosis& diagnosis) {
 
 /// Tries the kernels, and throws where one of them breaks its promise.
 void try_bits(Report report) {
+  nn::fixed::ask_for_one_order();
   const std::vector<nn::fixed::KeptPromise> kernels = nn::fixed::kept_promises(kSecondsForBits);
   report.table(report.json["same_bits"], "lrr", kernels.size(), [&](size_t i) -> Row {
     return {{"kernel", kernels[i].kernel}, {"tried", kernels[i].tried}, {"broken", kernels[i].broken}};

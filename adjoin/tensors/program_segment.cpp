@@ -158,7 +158,7 @@ void ProgramNet::lay_out() {
 
 parallel::Cuts ProgramNet::found_cuts() const {
   parallel::AutomaticOptions options{.weights_over = {"tp"}};
-  options.inputs.assign(inputs_.size(), {"samples over dp"});
+  options.inputs.assign(inputs_.size(), {"samples over replica"});
   const std::vector<at::Tensor> tensors = example();
   // An operation of a module that is computed again cannot be noted.
   const auto net = net_->recomputed_modules().empty() ? net_ : program::load_program(path());

@@ -26,7 +26,7 @@ std::string sizes_of_samples(const at::Tensor& tensor);
 
 /// A network that Python exported, as the segments of a model: one for each stage of a pipeline. All ranks of a process share it.
 ///
-/// On a stage's grid its weights are global tensors, cut over tp by cuts that `automatic` finds; a micro-batch of all ranks along dp
+/// On a stage's grid its weights are global tensors, cut over tp by cuts that `automatic` finds; a micro-batch of all ranks along replica
 /// is one batch of the program. So norms of batches are those of all ranks, and a batch of one size alone may be cut.
 class ProgramNet {
  public:
@@ -62,7 +62,7 @@ class ProgramNet {
   /// What the loss gets of the program's output of a micro-batch.
   using Pack = std::function<at::Tensor(const at::Tensor& output, const at::Tensor& input)>;
   /// Its segments for so many stages, cut as program::stages does. The output of the last is that of this rank's samples; of an
-  /// output without samples, such as a loss, it is the whole, which each rank along dp uses for its own part.
+  /// output without samples, such as a loss, it is the whole, which each rank along replica uses for its own part.
   /// Throws: InvalidArgument where it cannot be cut into so many, or --recompute names nothing in it
   /// Cost:   reading the file again on each rank; when so many stages are asked for at first, three forward passes on the first rank
   ///         of `world`, whose stages all ranks have

@@ -15,7 +15,9 @@
 #include "adjoin/comm/launch.hpp"
 #include "adjoin/comm/values.hpp"
 #include "adjoin/movement/libtorch.hpp"
+#include "adjoin/nn/sequence/kept_promises.hpp"
 #include "adjoin/store/on_root.hpp"
+#include "adjoin/task/configuration.hpp"
 #include "adjoin/train/failures.hpp"
 
 namespace adjoin::train {
@@ -56,6 +58,12 @@ void run_workers(const WorkerOptions& options, const std::function<void(const Co
   launched.checked |= options.checked;
   if (options.deadline > 0) launched.deadline = std::chrono::milliseconds(std::llround(1000 * options.deadline));
   launch(static_cast<int>(options.ranks()), run, launched);
+}
+
+void run_workers(const Configuration& c, const std::function<void(const Communicator& world)>& work,
+                 const std::function<std::string(const std::string& failure)>& at_failure) {
+  if (c.same_bits != "off") nn::fixed::ask_for_one_order();
+  run_workers(static_cast<const WorkerOptions&>(c), work, at_failure);
 }
 
 std::vector<std::string> texts_of_root(const Communicator& world,

@@ -30,6 +30,10 @@ int threads_of_a_rank(int64_t threads_per_rank, int64_t ranks_here);
 void run_workers(const WorkerOptions& options, const std::function<void(const Communicator& world)>& work,
                  const std::function<std::string(const std::string& failure)>& at_failure = {});
 
+/// The same for a configuration, whose sums may have to be in one order.
+void run_workers(const Configuration& configuration, const std::function<void(const Communicator& world)>& work,
+                 const std::function<std::string(const std::string& failure)>& at_failure = {});
+
 /// Throws what run_workers would throw for these options, before long work begins.
 void check_workers(const WorkerOptions& options);
 

@@ -64,7 +64,8 @@ TEST(TraceOption, shows_forward_and_backward_of_each_segment_in_each_layout) {
       for (const std::string& segment : segments)
         EXPECT_THAT(work_of(trace, rank),
                     IsSupersetOf({std::string("B 0"), "forward " + segment, "backward " + segment}));
-    EXPECT_EQ(names_of_ranks(trace)[1], "rank 1: " + std::string(layout).substr(2, 2) + " 1");
+    const std::string option = std::string(layout).substr(2, 2);
+    EXPECT_EQ(names_of_ranks(trace)[1], "rank 1: " + (option == "dp" ? "replica" : option) + " 1");
     EXPECT_EQ(work_of(trace, 0).contains("recompute"), std::string(layout).find("recompute") != std::string::npos);
     EXPECT_EQ(events_of(trace, "s").empty(), std::string(layout) != "--cp 2");  // a ring
   }

@@ -1,4 +1,5 @@
 #include "adjoin/task/same_bits.hpp"
+#include "adjoin/nn/sequence/kept_promises.hpp"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -30,6 +31,9 @@ namespace adjoin::train {
 namespace {
 
 using namespace adjoin::testing;
+
+// Before anything in this program uses MKL.
+const bool has_asked = (nn::fixed::ask_for_one_order(), true);
 
 constexpr int64_t kStepsInOrder = 4;
 

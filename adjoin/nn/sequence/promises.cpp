@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cctype>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <random>
@@ -162,6 +163,12 @@ std::vector<Promise> promises() {
           with_gradients([causal](const Tensors& x) { return attended(x, causal); }));
   }
   return all;
+}
+
+void ask_for_one_order() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_is("intel") != 0) ::setenv("MKL_CBWR", "AUTO,STRICT", /*replace=*/0);
+#endif
 }
 
 std::vector<KeptPromise> kept_promises(double seconds) {

@@ -30,6 +30,9 @@ int64_t broken(const Promise& promise, uint64_t cases = 20) {
   return count;
 }
 
+// Before anything in this program uses MKL.
+const bool has_asked = (ask_for_one_order(), true);
+
 TEST(Promises, are_kept_on_this_machine) {
   const int threads = at::get_num_threads();
   for (const KeptPromise& promise : kept_promises(0)) {
