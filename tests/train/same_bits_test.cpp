@@ -1,5 +1,4 @@
 #include "adjoin/task/same_bits.hpp"
-#include "adjoin/nn/sequence/kept_promises.hpp"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -16,6 +15,7 @@
 #include "adjoin/base/processes.hpp"
 #include "adjoin/data/sampler.hpp"
 #include "adjoin/hugging_face/family.hpp"
+#include "adjoin/nn/sequence/kept_promises.hpp"
 #include "adjoin/store/state_parts.hpp"
 #include "adjoin/task/grid_sizes.hpp"
 #include "adjoin/train/lanes.hpp"
