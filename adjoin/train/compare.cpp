@@ -29,7 +29,19 @@ using Json = nlohmann::ordered_json;
 const std::set<std::string> kTimes{"tokens_per_second",     "step_seconds", "waiting_seconds",
                                    "communicating_seconds", "slowest_rank", "flops_per_second"};
 
+/// An element's bits as they stand in memory, the highest first: "0x7fc00001".
+std::string bits_of(const at::Tensor& value) {
+  const auto* const bytes = static_cast<const uint8_t*>(value.const_data_ptr());
+  std::string text = "0x";
+  for (int64_t byte = value.element_size(); byte-- > 0;) {
+    text += "0123456789abcdef"[bytes[byte] >> 4];
+    text += "0123456789abcdef"[bytes[byte] & 15];
+  }
+  return text;
+}
+
 std::string text_of(const at::Tensor& value) {
+  if (value.isnan().item<bool>()) return "nan of bits " + bits_of(value);  // of which there are many
   const c10::Scalar number = value.item();
   if (number.isComplex()) {
     const auto value = number.toComplexDouble();

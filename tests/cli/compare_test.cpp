@@ -32,6 +32,10 @@ class Compare : public testing::Test {
     content.back() ^= 1;
     put(path, content);
   }
+  static void end_with(const std::string& bytes, const fs::path& path) {
+    std::string content = contents_of(path);
+    put(path, content.replace(content.size() - bytes.size(), bytes.size(), bytes));
+  }
   fs::path first() const { return folder_ / "first"; }
   fs::path second() const { return folder_ / "second"; }
   TemporaryFolder folder_;
@@ -73,6 +77,10 @@ TEST_F(Compare, names_the_first_element_that_differs) {
   EXPECT_EQ(json.at("tensor").at("file"), "optimizer.safetensors");
   EXPECT_NE(json.at("tensor").at("first"), json.at("tensor").at("second"));
   EXPECT_TRUE(json.at("number").is_null());
+  end_with({1, 0, '\xc0', '\x7f'}, step(first(), 2) / "model.safetensors");
+  end_with({2, 0, '\xc0', '\x7f'}, step(second(), 2) / "model.safetensors");
+  EXPECT_THAT(compare(step(first(), 2), step(second(), 2)).out,
+              HasSubstr("is nan of bits 0x7fc00001 and nan of bits 0x7fc00002"));
 }
 
 TEST_F(Compare, looks_at_the_models_of_runs_and_says_what_one_of_them_has_alone) {
