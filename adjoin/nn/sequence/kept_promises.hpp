@@ -6,11 +6,12 @@
 
 namespace adjoin::nn::fixed {
 
-/// Asks MKL to keep an element's order of summands, for the rest of the process. By itself it does so on AMD's processors; on Intel's the
-/// order depends on the sizes of the matrices from some 100 summands on. Without effect where LibTorch has used MKL before, or the
-/// environment has MKL_CBWR.
-/// Cost:   with AVX-512 none for large products; 1.1 to 1.25 of the time of small ones, 1.2 of attention's, 2 of a row's alone
-/// Source: "Conditional numerical reproducibility" in oneMKL's developer guide
+/// Asks MKL and oneDNN to keep an element's order of summands, for the rest of the process. By themselves they do so on AMD's processors; on
+/// Intel's the order depends on the sizes of the matrices, MKL's from some 100 summands on and oneDNN's by AMX. Without effect where
+/// LibTorch has used them before, or the environment has MKL_CBWR and ONEDNN_MAX_CPU_ISA.
+/// Cost:   with AVX-512 none for large products; 1.1 to 1.25 of the time of small ones, 1.2 of attention's, 2 of a row's alone. Products
+///         of bfloat16 take about 12 times as long as by AMX
+/// Source: "Conditional numerical reproducibility" in oneMKL's developer guide, "CPU dispatcher control" in oneDNN's
 void ask_for_one_order();
 
 /// What came out of a promise: the cases that were tried, and those in which it was broken.

@@ -167,7 +167,9 @@ std::vector<Promise> promises() {
 
 void ask_for_one_order() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_is("intel") != 0) ::setenv("MKL_CBWR", "AUTO,STRICT", /*replace=*/0);
+  if (__builtin_cpu_is("intel") == 0) return;
+  ::setenv("MKL_CBWR", "AUTO,STRICT", /*replace=*/0);
+  ::setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16", /*replace=*/0);  // without AMX
 #endif
 }
 
