@@ -73,11 +73,11 @@ std::string FlightRecords::note_failure(const std::string& why) {
   return is_kept ? "see the last calls of all ranks: adjoin flight " + out_.string() : "";
 }
 
-void run_recorded(const WorkerOptions& options, FlightRecords& records,
+void run_recorded(const Configuration& configuration, FlightRecords& records,
                   const std::function<void(const Communicator& world)>& work) {
   try {
     run_workers(
-        options, [&](const Communicator& world) { work(records.watch(world)); },
+        configuration, [&](const Communicator& world) { work(records.watch(world)); },
         [&](const std::string& why) { return records.note_failure(why); });
   } catch (...) {
     const std::exception_ptr cause = std::current_exception();

@@ -36,7 +36,7 @@ class FlightRecords {
 
 /// Like run_workers, on worlds that `records` watches; the records note how the run ends.
 /// Throws: as run_workers; where files have records, the last line of the error's message says how to see them
-void run_recorded(const WorkerOptions& options, FlightRecords& records,
+void run_recorded(const Configuration& configuration, FlightRecords& records,
                   const std::function<void(const Communicator& world)>& work);
 
 }  // namespace adjoin::train
