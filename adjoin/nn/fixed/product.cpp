@@ -15,8 +15,9 @@
 namespace adjoin::nn::fixed {
 namespace {
 
-// MKL keeps an element's order of summands from 4 rows and 12 columns on, oneDNN from fewer: measured on AMD with AVX-512, and on Intel
-// with it where MKL was asked (ask_for_one_order). `adjoin doctor --same-bits` tries it. The rows of a text that is generated are few, so there each one counts.
+// MKL keeps an element's order of summands from 4 rows and 12 columns on, oneDNN from fewer: measured on AMD with AVX-512, and on Intel with
+// it where they were asked (ask_for_one_order). `adjoin doctor --same-bits` tries it. The rows of a text that is generated are few, so there
+// each one counts.
 constexpr int64_t kLeast = 16, kLeastRows = 4;
 // LibTorch gives 16-bit products of at most 16^3 multiplications to other code than oneDNN's. No piece is that small.
 constexpr int64_t kLeastOf16Bits = 32;
