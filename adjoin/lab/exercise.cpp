@@ -8,29 +8,8 @@ namespace adjoin::lab {
 
 namespace {
 
-/// What a reduction makes of two operands, and an operand that changes the result little or not at all.
-struct Rule {
-  int64_t neutral;
-  int64_t (*combined)(int64_t a, int64_t b);
-};
-
-const Rule& rule_of(Reduction reduction, ElementType type) {
-  static constexpr Rule kRules[kReductions] = {
-      {0, [](int64_t a, int64_t b) { return a + b; }},
-      {1, [](int64_t a, int64_t b) { return a * b; }},
-      {1, [](int64_t a, int64_t b) { return std::min(a, b); }},
-      {1, [](int64_t a, int64_t b) { return std::max(a, b); }},
-      {0, [](int64_t a, int64_t b) { return a + b; }},  // average
-      {7, [](int64_t a, int64_t b) { return a & b; }},
-      {0, [](int64_t a, int64_t b) { return a | b; }},
-      {0, [](int64_t a, int64_t b) { return a ^ b; }},
-      {1, [](int64_t a, int64_t b) { return int64_t{a != 0 && b != 0}; }},
-      {0, [](int64_t a, int64_t b) { return int64_t{a != 0 || b != 0}; }},
-      {0, [](int64_t a, int64_t b) { return int64_t{(a != 0) != (b != 0)}; }},
-  };
-  const bool is_or = reduction == Reduction::sum && type == ElementType::boolean;
-  return kRules[static_cast<size_t>(is_or ? Reduction::bit_or : reduction)];
-}
+/// Of each reduction, an operand that changes the result little or not at all.
+constexpr int64_t kNeutral[kReductions] = {0, 1, 1, 1, 0, 7, 0, 0, 1, 0, 0};
 
 /// The number of elements after which results of reductions repeat.
 int64_t period_of(const Exercise& e) {
@@ -42,7 +21,7 @@ int64_t period_of(const Exercise& e) {
 int64_t part_at(const Exercise& e, int rank, int64_t i) {
   if (e.numbers == Exercise::Numbers::readable) return 100 * rank + i % 100;
   if (i % e.ranks() == rank) return is_logical(e.reduction) ? i % period_of(e) : 2 + i % period_of(e);
-  return (i + 1) % e.ranks() == rank ? 3 : rule_of(e.reduction, e.type).neutral;
+  return (i + 1) % e.ranks() == rank ? 3 : kNeutral[static_cast<size_t>(e.reduction)];
 }
 
 double number_at(const Exercise& e, int rank, int64_t i) {
@@ -57,7 +36,7 @@ Values results_of(const Exercise& e, int64_t count) {
   Values results;
   for (int64_t i = 0; i < std::min(count, period_of(e)); ++i) {
     int64_t result = part(0, i);
-    for (int rank = 1; rank < e.ranks(); ++rank) result = rule_of(e.reduction, e.type).combined(result, part(rank, i));
+    for (int rank = 1; rank < e.ranks(); ++rank) result = combined(e.reduction, e.type, result, part(rank, i));
     if (is_logical(e.reduction)) result = result != 0;
     results.push_back(static_cast<double>(result) / (e.reduction == Reduction::average ? e.ranks() : 1));
   }
@@ -111,6 +90,34 @@ Elements given_by(const Exercise& e, int rank) {
 }
 
 }  // namespace
+
+int64_t combined(Reduction reduction, ElementType type, int64_t a, int64_t b) {
+  const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+  switch (reduction == Reduction::sum && type == ElementType::boolean ? Reduction::bit_or : reduction) {
+    case Reduction::sum:
+    case Reduction::average:
+      return static_cast<int64_t>(x + y);
+    case Reduction::product:
+      return static_cast<int64_t>(x * y);
+    case Reduction::min:
+      return std::min(a, b);
+    case Reduction::max:
+      return std::max(a, b);
+    case Reduction::bit_and:
+      return a & b;
+    case Reduction::bit_or:
+      return a | b;
+    case Reduction::bit_xor:
+      return a ^ b;
+    case Reduction::logical_and:
+      return a != 0 && b != 0;
+    case Reduction::logical_or:
+      return a != 0 || b != 0;
+    case Reduction::logical_xor:
+      return (a != 0) != (b != 0);
+  }
+  return 0;
+}
 
 Exercise exercise_of(Collective collective, int ranks, int root, int64_t bytes, int64_t chunk) {
   const ElementType type = bytes % 4 == 0 && chunk % 4 == 0 ? ElementType::int32 : ElementType::uint8;

@@ -39,6 +39,9 @@ Exercise exercise_of(Collective collective, int ranks, int root, int64_t bytes, 
 /// What algorithms need to know about the exercise; `turn` must be 0.
 algorithm::Request request_of(const Exercise& exercise);
 
+/// What a reduction makes of two whole numbers of a type; sums and products wrap around. An average is a sum that is divided later.
+int64_t combined(Reduction reduction, ElementType type, int64_t a, int64_t b);
+
 /// Element i of a rank's input where nothing is reduced.
 double number_at(Exercise::Numbers numbers, int rank, int64_t i);
 

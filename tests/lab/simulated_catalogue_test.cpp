@@ -9,11 +9,13 @@
 #include "adjoin/lab/exercise.hpp"
 #include "adjoin/lab/simulator.hpp"
 #include "tests/support/costs.hpp"
+#include "tests/support/every_algorithm.hpp"
 #include "tests/support/sanitized.hpp"
 
 namespace adjoin::lab {
 namespace {
 
+using adjoin::testing::for_every_algorithm;
 using algorithm::Network;
 using algorithm::Request;
 
@@ -33,12 +35,6 @@ Request request_of(Collective collective, int ranks, int root, int64_t elements,
           ? elements
           : elements * ranks;
   return lab::request_of(exercise_of(collective, ranks, root, 4 * count, 4 * chunk));
-}
-
-void for_every_algorithm(const auto& check) {
-  for (int i = 0; i < kCollectives; ++i)
-    for (const std::string_view algorithm : algorithm::names_of(static_cast<Collective>(i)))
-      check(static_cast<Collective>(i), algorithm);
 }
 
 TEST(Simulator, gives_the_times_of_the_formulas_on_every_number_of_ranks) {

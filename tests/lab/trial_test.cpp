@@ -3,28 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "adjoin/base/error.hpp"
 #include "adjoin/comm/algorithm/catalogue.hpp"
+#include "tests/support/every_algorithm.hpp"
 
 namespace adjoin::lab {
 namespace {
 
+using adjoin::testing::for_every_algorithm;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-void for_every_algorithm(const std::function<void(Collective, std::string_view)>& check) {
-  for (int i = 0; i < kCollectives; ++i) {
-    const auto collective = static_cast<Collective>(i);
-    for (const std::string_view algorithm : algorithm::names_of(collective)) {
-      SCOPED_TRACE(std::string(name(collective)) + " " + std::string(algorithm));
-      check(collective, algorithm);
-    }
-  }
-}
 
 Trial try_out(Collective collective, std::string_view algorithm, int ranks, int root, int64_t bytes,
               int64_t chunk = 0) {

@@ -4,39 +4,11 @@
 #include <cmath>
 #include <sstream>
 
+#include "adjoin/lab/exercise.hpp"
+
 namespace adjoin::testing::programs {
 
 namespace {
-
-/// Two integers of a type, whose bits are extended to 64 by its sign.
-uint64_t combine(Reduction reduction, ElementType type, uint64_t a, uint64_t b) {
-  const bool is_bool = type == ElementType::boolean;
-  switch (reduction) {
-    case Reduction::sum:
-      return is_bool ? a | b : a + b;
-    case Reduction::product:
-      return is_bool ? a & b : a * b;
-    case Reduction::min:
-      return static_cast<int64_t>(a) < static_cast<int64_t>(b) ? a : b;
-    case Reduction::max:
-      return static_cast<int64_t>(a) > static_cast<int64_t>(b) ? a : b;
-    case Reduction::bit_and:
-      return a & b;
-    case Reduction::bit_or:
-      return a | b;
-    case Reduction::bit_xor:
-      return a ^ b;
-    case Reduction::logical_and:
-      return a != 0 && b != 0;
-    case Reduction::logical_or:
-      return a != 0 || b != 0;
-    case Reduction::logical_xor:
-      return (a != 0) != (b != 0);
-    case Reduction::average:
-      break;
-  }
-  return 0;
-}
 
 uint64_t cut_to(ElementType type, uint64_t bits) {
   const int64_t bytes = size_of(type);
@@ -44,12 +16,10 @@ uint64_t cut_to(ElementType type, uint64_t bits) {
 }
 
 uint64_t reduced_integer(uint64_t seed, const Step& step, int size, int64_t index) {
-  uint64_t result = given_integer(seed, step, 0, index);
-  for (int r = 1; r < size; ++r)
-    result = combine(step.reduction, step.type, result, given_integer(seed, step, r, index));
-  const bool is_logical = step.reduction == Reduction::logical_and || step.reduction == Reduction::logical_or ||
-                          step.reduction == Reduction::logical_xor;
-  return cut_to(step.type, is_logical ? result != 0 : result);
+  const auto given = [&](int rank) { return static_cast<int64_t>(given_integer(seed, step, rank, index)); };
+  int64_t result = given(0);
+  for (int r = 1; r < size; ++r) result = lab::combined(step.reduction, step.type, result, given(r));
+  return cut_to(step.type, static_cast<uint64_t>(is_logical(step.reduction) ? result != 0 : result));
 }
 
 double reduced_number(uint64_t seed, const Step& step, int size, int64_t index) {
