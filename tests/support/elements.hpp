@@ -10,6 +10,7 @@
 
 #include "adjoin/base/buffer.hpp"
 #include "adjoin/base/reduction.hpp"
+#include "adjoin/lab/exercise.hpp"
 
 /// Elements of every type for tests, and reductions by plain scalar code to compare with.
 namespace adjoin::testing {
@@ -72,41 +73,10 @@ std::vector<char> elements_of(int64_t count, std::mt19937& random) {
   return bytes;
 }
 
-/// Integers wrap around.
-template <class T>
-T combine_integers(T a, T b, Reduction reduction) {
-  const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
-  switch (reduction) {
-    case Reduction::sum:
-      return static_cast<T>(x + y);
-    case Reduction::product:
-      return static_cast<T>(x * y);
-    case Reduction::min:
-      return std::min(a, b);
-    case Reduction::max:
-      return std::max(a, b);
-    case Reduction::bit_and:
-      return static_cast<T>(x & y);
-    case Reduction::bit_or:
-      return static_cast<T>(x | y);
-    case Reduction::bit_xor:
-      return static_cast<T>(x ^ y);
-    case Reduction::logical_and:
-      return static_cast<T>(a && b);
-    case Reduction::logical_or:
-      return static_cast<T>(a || b);
-    case Reduction::logical_xor:
-      return static_cast<T>(!a != !b);
-    case Reduction::average:
-      break;
-  }
-  return T{};
-}
-
 template <class T>
 T combine_scalar(T a, T b, Reduction reduction) {
   if constexpr (std::is_integral_v<T>) {
-    return combine_integers(a, b, reduction);
+    return static_cast<T>(lab::combined(reduction, ElementType::int64, a, b));
   } else {
     if (reduction == Reduction::sum || reduction == Reduction::average) return a + b;
     if (reduction == Reduction::product) return a * b;
